@@ -248,6 +248,12 @@ impl<'w> Stand<'w> {
         mount_with(fresh, "ro").map_err(|error| StageError::failed("mount", error))
     }
 
+    /// Whether [`Stand::remount`] does anything: a directory of the user's stays mounted.
+    #[must_use]
+    pub fn can_remount(&self) -> bool {
+        matches!(self.base, Base::Fresh(_))
+    }
+
     /// Unmounts and mounts again: everything that was cached of it is gone.
     ///
     /// # Errors

@@ -8,6 +8,7 @@
 //! |---|---|
 //! | [`units`] | sizes and durations as users write them |
 //! | [`param`] | what a parameter of a workload is, and its value |
+//! | [`cold`] | how caches are emptied before a phase |
 //! | [`payload`] | what is written into files: `original` or `realistic` |
 //! | [`info`] | what catalogues tell about their entries |
 //! | [`target`] | the target grammar of the command line |
@@ -21,6 +22,7 @@
 //! | [`result`] | the result document (`--json`) |
 #![forbid(unsafe_code)]
 
+pub mod cold;
 pub mod diagnostic;
 pub mod environment;
 pub mod info;

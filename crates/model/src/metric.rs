@@ -167,6 +167,13 @@ pub static ALL: &[Metric] = &[
         read: |phase| phase.device.read_bytes.map(|bytes| bytes as f64 / MIB),
     },
     Metric {
+        name: "device_read_share",
+        unit: "",
+        better: None,
+        doc: "bytes read from the device for each byte that the application read: near 1 (or below it with compression) the phase was cold, near 0 it was served from memory",
+        read: |phase| ratio(phase.device.read_bytes? as f64, phase.read_bytes as f64),
+    },
+    Metric {
         name: "device_write_mib",
         unit: "MiB",
         better: Some(Better::Lower),

@@ -189,6 +189,12 @@ impl Params {
         self.0.iter().map(|(name, value)| (name.as_str(), value))
     }
 
+    /// Whether there is a parameter called `name`.
+    #[must_use]
+    pub fn contains(&self, name: &str) -> bool {
+        self.0.contains_key(name)
+    }
+
     /// A count or a size.
     ///
     /// # Panics

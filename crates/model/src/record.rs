@@ -6,6 +6,7 @@ use base64::Engine as _;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::cold::Cold;
 use crate::outcome::Outcome;
 
 /// Processor time of one phase, in nanoseconds.
@@ -96,6 +97,15 @@ pub struct PhaseRecord {
     pub files: Option<u64>,
     /// Bytes that the application read or wrote.
     pub bytes: u64,
+    /// Of these, the bytes that it read.
+    #[serde(default)]
+    pub read_bytes: u64,
+    /// How the caches were emptied right before it; null when nothing asked for that.
+    #[serde(default)]
+    pub cold: Option<Cold>,
+    /// Figures that are no time, no count of operations and no traffic, by the name of their metric.
+    #[serde(default)]
+    pub values: BTreeMap<String, f64>,
     /// Processor time.
     pub cpu: CpuRecord,
     /// Traffic of the devices.
@@ -118,6 +128,9 @@ impl PhaseRecord {
             operations: BTreeMap::new(),
             files: None,
             bytes: 0,
+            read_bytes: 0,
+            cold: None,
+            values: BTreeMap::new(),
             cpu: CpuRecord::default(),
             device: DeviceRecord::default(),
             latency: BTreeMap::new(),

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::cold::Cold;
 use crate::environment::Environment;
 use crate::outcome::Outcome;
 use crate::record::{
@@ -137,6 +138,12 @@ pub struct PhaseResult {
     pub files: Option<u64>,
     /// Bytes that the application read or wrote.
     pub bytes: u64,
+    /// Of these, the bytes that it read.
+    pub read_bytes: u64,
+    /// How the caches were emptied right before it; null when nothing asked for that.
+    pub cold: Option<Cold>,
+    /// Figures that are no time, no count of operations and no traffic, by the name of their metric.
+    pub values: BTreeMap<String, f64>,
     /// Processor time.
     pub cpu: CpuRecord,
     /// Traffic of the devices.

@@ -1,6 +1,7 @@
 //! What the phase runner is told and what it answers.
 //!
-//! The runner is a child process of the same binary: one [`Spec`] comes in, [`Message`]s go out.
+//! The runner is a child process of the same binary: one [`Spec`] comes in, [`Message`]s go out. Only
+//! [`Message::Remount`] is answered, by one [`Reply`] on the way that the spec came.
 //! Each is a frame: the length of the body as four bytes, little-endian, then the body in JSON. The
 //! first message is [`Message::Hello`] with the version of the protocol; a runner that does not know
 //! the version of its spec answers [`Message::Failed`] and nothing else.
@@ -16,7 +17,7 @@ use crate::payload::Payload;
 use crate::record::{PhaseRecord, VerifyRecord, Warning};
 
 /// Version of the protocol.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// A frame longer than this is refused: a sign that the stream is not ours.
 pub const FRAME_LIMIT_BYTES: u32 = 256 << 20;
@@ -53,6 +54,8 @@ pub struct MeasureSpec {
     pub seed: u64,
     /// Whether the page cache may be dropped (needs root; it is the whole machine's).
     pub may_drop_caches: bool,
+    /// Whether the target can be unmounted and mounted again: [`Message::Remount`] is answered then.
+    pub may_remount: bool,
     /// What to watch while a phase runs.
     pub watch: Watch,
 }
@@ -124,6 +127,19 @@ pub struct ManifestFile {
     pub content_key: u64,
 }
 
+/// The answer to [`Message::Remount`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Reply {
+    /// The filesystem is mounted again, at the same place.
+    Remounted,
+    /// It could not be done.
+    Failed {
+        /// What failed, on what, and what to try.
+        error: String,
+    },
+}
+
 /// What a runner says.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -145,6 +161,9 @@ pub enum Message {
         /// Nanoseconds per operation on the null target.
         ns_per_operation: f64,
     },
+    /// The runner has closed all that it had open on the target and waits, with a [`Reply`] to come,
+    /// for the filesystem to be unmounted and mounted again.
+    Remount,
     /// A finished phase.
     Phase(Box<PhaseRecord>),
     /// A remark.

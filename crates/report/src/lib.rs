@@ -8,17 +8,17 @@
 //! | [`markdown`] | the same as GitHub markdown |
 //! | [`json`] | the result document |
 //! | [`schema`] | the JSON Schema of the result document |
-//! | [`compilebench`] | the summary lines that compilebench itself prints |
+//! | [`originals`] | the output formats of the classic tools |
 //! | [`list`] | documentation of workloads, filesystems and metrics |
 #![forbid(unsafe_code)]
 
-pub mod compilebench;
 mod grid;
 pub mod json;
 pub mod list;
 
 pub mod markdown;
 mod note;
+pub mod originals;
 pub mod schema;
 pub mod table;
 mod text;

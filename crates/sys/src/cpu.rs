@@ -39,6 +39,15 @@ pub fn children_times() -> ProcessTimes {
     times_of(&usage(libc::RUSAGE_CHILDREN))
 }
 
+/// This process with all its threads, and the children that have ended and been waited for.
+pub fn application_times() -> ProcessTimes {
+    let (own, children) = (self_times(), children_times());
+    ProcessTimes {
+        user_ns: own.user_ns + children.user_ns,
+        system_ns: own.system_ns + children.system_ns,
+    }
+}
+
 /// `getrusage(2)`; also used for the peak resident size.
 pub(crate) fn usage(who: libc::c_int) -> libc::rusage {
     let mut usage = MaybeUninit::<libc::rusage>::zeroed();

@@ -1,14 +1,16 @@
 //! What a running workload is given: its directory, its parameters, the probes, the cache control and
-//! the way back to whoever started it. Frames and threads behind that are left to [`crate::runner`].
+//! the way to whoever started it and back. Frames and threads behind that are left to [`crate::runner`].
 
+use std::io::Read;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
+use fsdyno_model::cold::Cold;
 use fsdyno_model::param::Params;
 use fsdyno_model::record::{PhaseRecord, Warning};
-use fsdyno_model::wire::{Manifest, MeasureSpec, Message};
+use fsdyno_model::wire::{self, Manifest, MeasureSpec, Message, Reply};
 use fsdyno_sys::caches::{CacheLevel, drop_caches};
 use fsdyno_sys::calls::{Calls, Real};
 
@@ -72,15 +74,23 @@ pub struct Context<'a> {
     pub probe: Probe,
     /// How far it is.
     pub progress: &'a Progress,
-    root: OwnedFd,
+    /// Whether the phase `fragmentation` was recorded already.
+    pub(crate) surveyed: AtomicBool,
+    /// `None` only while the target is not mounted.
+    root: Option<OwnedFd>,
     root_path: PathBuf,
     may_drop_caches: bool,
+    may_remount: bool,
     told_not_dropped: AtomicBool,
+    told_not_remounted: bool,
+    /// How the caches were emptied since the last sample.
+    cold: Mutex<Option<Cold>>,
     send: Say<'a>,
+    replies: Mutex<&'a mut (dyn Read + Send)>,
 }
 
 impl<'a> Context<'a> {
-    /// Opens the directory of `spec` and everything that it watches.
+    /// Opens the directory of `spec` and everything that it watches; answers come over `replies`.
     ///
     /// # Errors
     /// When the directory cannot be opened.
@@ -88,27 +98,32 @@ impl<'a> Context<'a> {
         spec: &'a MeasureSpec,
         progress: &'a Progress,
         send: Say<'a>,
+        replies: &'a mut (dyn Read + Send),
     ) -> anyhow::Result<Self> {
-        let root = Real
-            .open_root(&spec.root)
-            .map_err(|errno| call_failed("open", spec.root.display().to_string(), errno))?;
         Ok(Context {
             params: &spec.params,
             seed: spec.seed,
             probe: Probe::new(&spec.watch),
             progress,
-            root,
+            surveyed: AtomicBool::new(false),
+            root: Some(open_root(&spec.root)?),
             root_path: spec.root.clone(),
             may_drop_caches: spec.may_drop_caches,
+            may_remount: spec.may_remount,
             told_not_dropped: AtomicBool::new(false),
+            told_not_remounted: false,
+            cold: Mutex::new(None),
             send,
+            replies: Mutex::new(replies),
         })
     }
 
     /// The directory that all work happens in.
     #[must_use]
     pub fn root(&self) -> &OwnedFd {
-        &self.root
+        self.root
+            .as_ref()
+            .expect("it is closed only while `remount` waits, which borrows all of this")
     }
 
     /// Its path.
@@ -117,22 +132,79 @@ impl<'a> Context<'a> {
         &self.root_path
     }
 
+    /// Empties the caches in the way that is asked for, so that what comes next starts cold. Where the
+    /// target cannot be mounted again, as a directory of the user's cannot, the caches of the machine
+    /// are dropped instead; where that is not allowed either, nothing is done. Each is said once.
+    ///
+    /// Nothing may be open on the target but the context's own root, and the root's `Fd` is another
+    /// afterwards.
+    ///
+    /// # Errors
+    /// When syncing or mounting fails, or whoever listens is gone.
+    pub fn make_cold(&mut self, how: Cold) -> anyhow::Result<()> {
+        match how {
+            Cold::None => Ok(()),
+            Cold::DropCaches => self.drop_caches(),
+            Cold::Remount if self.may_remount => self.remount(),
+            Cold::Remount => {
+                if !std::mem::replace(&mut self.told_not_remounted, true) {
+                    self.warn(Warning {
+                        code: "not-remounted".to_owned(),
+                        message: "caches were dropped instead of mounting the target again"
+                            .to_owned(),
+                        advice: "give a filesystem instead of a directory".to_owned(),
+                    })?;
+                }
+                self.drop_caches()
+            }
+        }
+    }
+
+    fn remount(&mut self) -> anyhow::Result<()> {
+        self.root = None;
+        self.say(&Message::Remount)?;
+        let replies = self.replies.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let reply = wire::read_frame(replies)
+            .map_err(|error| anyhow::anyhow!("answer of the controlling process: {error}"))?;
+        match reply {
+            Some(Reply::Remounted) => {}
+            Some(Reply::Failed { error }) => anyhow::bail!("mount again: {error}"),
+            None => anyhow::bail!("mount again: the controlling process is gone"),
+        }
+        self.root = Some(open_root(&self.root_path)?);
+        self.note_cold(Cold::Remount);
+        Ok(())
+    }
+
+    /// How the caches were emptied since this was asked last.
+    pub(crate) fn take_cold(&self) -> Option<Cold> {
+        self.cold.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    fn note_cold(&self, how: Cold) {
+        *self.cold.lock().unwrap_or_else(PoisonError::into_inner) = Some(how);
+    }
+
     /// Makes what comes next start without anything in the page cache: syncs the target and drops
     /// the caches of the machine. Where that is not allowed, says so once and goes on.
     ///
     /// # Errors
     /// When syncing fails, or whoever listens is gone.
-    pub fn make_cold(&self) -> anyhow::Result<()> {
+    pub fn drop_caches(&self) -> anyhow::Result<()> {
         let root = || self.root_path.display().to_string();
-        Real.syncfs(&self.root).map_err(|errno| call_failed("syncfs", root(), errno))?;
+        Real.syncfs(self.root()).map_err(|errno| call_failed("syncfs", root(), errno))?;
         let reason = if self.may_drop_caches {
             match drop_caches(CacheLevel::All) {
-                Ok(()) => return Ok(()),
+                Ok(()) => {
+                    self.note_cold(Cold::DropCaches);
+                    return Ok(());
+                }
                 Err(error) => error.to_string(),
             }
         } else {
             "dropping the page cache was not permitted".to_owned()
         };
+        self.note_cold(Cold::None);
         if self.told_not_dropped.swap(true, Ordering::Relaxed) {
             return Ok(());
         }
@@ -171,4 +243,9 @@ impl<'a> Context<'a> {
         (self.send)(message)
             .map_err(|error| anyhow::anyhow!("write to the controlling process: {error}"))
     }
+}
+
+fn open_root(path: &Path) -> anyhow::Result<OwnedFd> {
+    let opened = Real.open_root(path);
+    Ok(opened.map_err(|errno| call_failed("open", path.display().to_string(), errno))?)
 }

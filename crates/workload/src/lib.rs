@@ -5,8 +5,11 @@
 //! |---|---|
 //! | [`catalog`] | the workloads: one file each, one list |
 //! | [`runner`] | a specification comes in, messages go out |
+//! | [`params`] | the parameters that several workloads have |
 //! | [`context`] | what a running workload is given |
 //! | [`phase`] | the timed region and the record of a phase |
+//! | [`jobs`] | several threads that work at the same time |
+//! | [`fragmentation`] | the phase that counts extents, available to all |
 //! | [`recorder`] | latency of every call by kind |
 //! | [`probe`] | processor time and device traffic at the edges of samples |
 //! | [`payload`], [`contents`] | the bytes of files, and whether they are still there |
@@ -25,6 +28,9 @@ pub mod context;
 pub mod dataset;
 pub mod failure;
 pub mod floor;
+pub mod fragmentation;
+pub mod jobs;
+pub mod params;
 pub mod payload;
 pub mod phase;
 pub mod probe;

@@ -10,7 +10,7 @@
 use fsdyno_model::record::{PhaseRecord, Sample};
 use fsdyno_sys::calls::{Calls, Real};
 use fsdyno_sys::clock::now_ns;
-use fsdyno_sys::cpu::self_times;
+use fsdyno_sys::cpu::application_times;
 
 use crate::context::Context;
 use crate::failure::call_failed;
@@ -68,10 +68,11 @@ impl PhaseTally {
         body: impl FnOnce(&mut Recorder) -> anyhow::Result<()>,
     ) -> anyhow::Result<()> {
         context.progress.enter(self.name());
+        let cold = context.take_cold();
         let recorder = &mut self.recorder;
         let (operations, bytes) = (recorder.operation_count(), recorder.bytes);
         let before = context.probe.before();
-        let own = self_times();
+        let own = application_times();
         let start_ns = now_ns();
         recorder.begin();
         body(recorder)?;
@@ -83,12 +84,12 @@ impl PhaseTally {
                 call_failed("syncfs", context.root_path().display().to_string(), errno)
             })?,
             Durability::Machine => {
-                own_at_return = Some(self_times());
+                own_at_return = Some(application_times());
                 fsdyno_sys::caches::sync_all();
             }
         }
         let durable_ns = now_ns();
-        let own = own_at_return.unwrap_or_else(self_times).since(&own);
+        let own = own_at_return.unwrap_or_else(application_times).since(&own);
         let after = context.probe.after();
         let is_durable = durability != Durability::None;
         let sample = Sample {
@@ -103,7 +104,7 @@ impl PhaseTally {
         let (cpu, device) = context.probe.difference(&before, &after);
         let record = &mut self.record;
         if record.samples.is_empty() {
-            (record.cpu, record.device) = (cpu, device);
+            (record.cpu, record.device, record.cold) = (cpu, device, cold);
             record.elapsed_durable_ns = sample.elapsed_durable_ns;
         } else {
             record.cpu = add_cpu(&record.cpu, &cpu);
@@ -116,6 +117,26 @@ impl PhaseTally {
         Ok(())
     }
 
+    /// Stores a figure that is no time, no count of operations and no traffic, by the name of its
+    /// metric. What is not a finite number is not stored: absent is not zero.
+    pub fn value(&mut self, metric: &str, value: f64) {
+        if value.is_finite() {
+            self.record.values.insert(metric.to_owned(), value);
+        }
+    }
+
+    /// What was counted so far.
+    #[must_use]
+    pub fn recorder(&self) -> &Recorder {
+        &self.recorder
+    }
+
+    /// The samples so far.
+    #[must_use]
+    pub fn samples(&self) -> &[Sample] {
+        &self.record.samples
+    }
+
     /// The finished record.
     #[must_use]
     pub fn into_record(self) -> PhaseRecord {
@@ -123,6 +144,7 @@ impl PhaseTally {
         record.operations = self.recorder.operations();
         record.latency = self.recorder.latency();
         record.bytes = self.recorder.bytes;
+        record.read_bytes = self.recorder.read_bytes;
         record.files = Some(self.recorder.files);
         record
     }

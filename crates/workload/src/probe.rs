@@ -14,7 +14,7 @@ use fsdyno_model::record::{CpuRecord, DeviceRecord};
 use fsdyno_model::wire::Watch;
 use fsdyno_sys::block::DeviceNumber;
 use fsdyno_sys::counters::{DeviceCounters, DeviceStats};
-use fsdyno_sys::cpu::{ProcessTimes, SystemCpu, SystemCpuTimes, self_times};
+use fsdyno_sys::cpu::{ProcessTimes, SystemCpu, SystemCpuTimes, application_times};
 use fsdyno_sys::kthreads::{KernelThreadSample, KernelThreads, charge};
 
 /// Time between two looks at the kernel's threads.
@@ -112,13 +112,13 @@ impl Probe {
         let threads = self.threads.as_ref().map(|threads| lock(threads).sample());
         let devices = self.device_stats();
         let system = self.system_times();
-        Reading { own: self_times(), system, threads, devices }
+        Reading { own: application_times(), system, threads, devices }
     }
 
     /// Reads everything after a timed region: what is disturbed most by the others comes first.
     #[must_use]
     pub fn after(&self) -> Reading {
-        let own = self_times();
+        let own = application_times();
         let system = self.system_times();
         let devices = self.device_stats();
         let threads = self.threads.as_ref().map(|threads| lock(threads).sample());

@@ -42,11 +42,21 @@ pub enum Operation {
     Rmdir,
     /// Set the size of a file.
     Truncate,
+    /// Make a file durable.
+    Fsync,
+    /// Give a file another name.
+    Rename,
+    /// Give a file one more name.
+    Link,
+    /// Move the position in a file.
+    Seek,
+    /// Ask for data to be read soon.
+    Readahead,
 }
 
 impl Operation {
     /// All kinds, each at the index that is its number.
-    pub const ALL: [Operation; 11] = [
+    pub const ALL: [Operation; 16] = [
         Operation::Create,
         Operation::Open,
         Operation::Write,
@@ -58,6 +68,11 @@ impl Operation {
         Operation::Mkdir,
         Operation::Rmdir,
         Operation::Truncate,
+        Operation::Fsync,
+        Operation::Rename,
+        Operation::Link,
+        Operation::Seek,
+        Operation::Readahead,
     ];
 
     /// Name in records.
@@ -75,6 +90,11 @@ impl Operation {
             Operation::Mkdir => "mkdir",
             Operation::Rmdir => "rmdir",
             Operation::Truncate => "truncate",
+            Operation::Fsync => "fsync",
+            Operation::Rename => "rename",
+            Operation::Link => "link",
+            Operation::Seek => "seek",
+            Operation::Readahead => "readahead",
         }
     }
 }
@@ -88,6 +108,8 @@ pub struct Recorder {
     histograms: [Histogram<u64>; Operation::ALL.len()],
     /// Bytes that the application read, wrote or removed.
     pub bytes: u64,
+    /// Of these, the bytes that it read.
+    pub read_bytes: u64,
     /// Files that were worked on.
     pub files: u64,
 }
@@ -105,6 +127,7 @@ impl Recorder {
             since: 0,
             histograms: std::array::from_fn(|_| histogram()),
             bytes: 0,
+            read_bytes: 0,
             files: 0,
         }
     }
@@ -142,6 +165,7 @@ impl Recorder {
             own.add(others).expect("both have the same bounds");
         }
         self.bytes += other.bytes;
+        self.read_bytes += other.read_bytes;
         self.files += other.files;
     }
 

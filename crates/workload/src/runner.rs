@@ -15,6 +15,7 @@ use crate::catalog;
 use crate::contents;
 use crate::context::{Context, Progress};
 use crate::floor;
+use crate::fragmentation;
 
 /// Exit code when everything was done.
 pub const EXIT_FINISHED: i32 = 0;
@@ -29,7 +30,7 @@ const PREPARE: &str = "prepare";
 
 /// Reads one [`Spec`] from `input`, does what it asks and says on `output` how that went; returns
 /// the exit code of the process. From then on SIGINT and SIGTERM end the work at the next operation.
-pub fn serve(mut input: impl Read, output: impl Write + Send) -> i32 {
+pub fn serve(mut input: impl Read + Send, output: impl Write + Send) -> i32 {
     let output = Mutex::new(output);
     let send = |message: &Message| -> io::Result<()> {
         let mut output = output.lock().unwrap_or_else(PoisonError::into_inner);
@@ -54,7 +55,7 @@ pub fn serve(mut input: impl Read, output: impl Write + Send) -> i32 {
     progress.enter(PREPARE);
     let outcome = with_ticker(&progress, &send, || {
         let work = AssertUnwindSafe(|| match &task {
-            Task::Measure(spec) => measure(spec, &progress, &send),
+            Task::Measure(spec) => measure(spec, &progress, &send, &mut input),
             Task::Verify(spec) => read_back(spec, &progress, &send),
         });
         catch_unwind(work).unwrap_or_else(|panic| Err(anyhow!("{}", panic_text(panic.as_ref()))))
@@ -108,13 +109,15 @@ fn measure(
     spec: &MeasureSpec,
     progress: &Progress,
     send: &(dyn Fn(&Message) -> io::Result<()> + Sync),
+    replies: &mut (dyn Read + Send),
 ) -> anyhow::Result<()> {
     let say = |message: &Message| send(message).context("write to the controlling process");
     let workload = catalog::find(&spec.workload).map_err(|error| anyhow!(error))?;
     spec.params.conform(workload.info.params).map_err(|error| anyhow!(error))?;
     say(&Message::Floor { ns_per_operation: floor::ns_per_operation() })?;
-    let mut context = Context::new(spec, progress, send)?;
-    (workload.run)(&mut context)
+    let mut context = Context::new(spec, progress, send, replies)?;
+    (workload.run)(&mut context)?;
+    fragmentation::survey(&context)
 }
 
 fn read_back(

@@ -198,6 +198,7 @@ impl<C: Calls> Loops<'_, C> {
                     .with_detail(format!("the file holds {total} bytes instead of {size_bytes}")));
             }
             recorder.bytes += total;
+            recorder.read_bytes += total;
             recorder.files += 1;
         }
         Ok(())

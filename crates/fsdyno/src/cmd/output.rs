@@ -2,22 +2,21 @@
 
 use std::io::{IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 
 use anyhow::Context as _;
+use clap::builder::PossibleValue;
 use clap::{Args, ValueEnum};
 use fsdyno_model::outcome::{NOT_STARTED, Outcome};
 use fsdyno_model::plan::Plan;
 use fsdyno_model::record::TrialRecord;
 use fsdyno_model::result::{RunInfo, RunResult};
-use fsdyno_model::workload::WorkloadSpec;
+use fsdyno_report::originals::{self, OriginalFormat, Setting};
 use fsdyno_report::table::TableOptions;
 
 use crate::run::{RunOptions, schedule};
 use crate::store::{Store, StoredRun};
 use crate::{bad_input, catalogue, paths};
-
-/// The workload that has a format of its own.
-const COMPILEBENCH: &str = "compilebench";
 
 /// Where results are kept.
 #[derive(Debug, Clone, Args)]
@@ -50,14 +49,32 @@ pub struct FormatArgs {
 }
 
 /// Forms of a result.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+#[derive(Debug, Clone, Copy)]
 pub enum Format {
-    /// A table for the terminal
+    /// A table for the terminal.
     Table,
-    /// Tables in Markdown
+    /// Tables in Markdown.
     Markdown,
-    /// The summary lines of compilebench 0.6, one block for each trial
-    Compilebench,
+    /// As a classic tool prints it, trial by trial.
+    Original(&'static OriginalFormat),
+}
+
+impl ValueEnum for Format {
+    fn value_variants<'a>() -> &'a [Format] {
+        static ALL: LazyLock<Vec<Format>> = LazyLock::new(|| {
+            let classic = originals::ALL.iter().copied().map(Format::Original);
+            [Format::Table, Format::Markdown].into_iter().chain(classic).collect()
+        });
+        &ALL
+    }
+
+    fn to_possible_value(&self) -> Option<PossibleValue> {
+        Some(match self {
+            Format::Table => PossibleValue::new("table").help("A table for the terminal"),
+            Format::Markdown => PossibleValue::new("markdown").help("Tables in Markdown"),
+            Format::Original(format) => PossibleValue::new(format.name).help(format.doc),
+        })
+    }
 }
 
 /// Options of the verbs that run trials.
@@ -143,14 +160,13 @@ impl FormatArgs {
         if let Some(path) = self.json_file() {
             let opened = std::fs::OpenOptions::new().append(true).create(true).open(path);
             opened.map_err(|error| bad_input(format!("--json {}: {error}", path.display())))?;
-        } else if self.json.is_some() && self.format != Format::Table {
+        } else if self.json.is_some() && !matches!(self.format, Format::Table) {
             return Err(bad_input("--json - and --format are two forms for one output: give one"));
         }
-        let is_compilebench = |workload: &WorkloadSpec| workload.kind == COMPILEBENCH;
-        if self.format == Format::Compilebench && !plan.workloads.iter().any(is_compilebench) {
-            return Err(bad_input("--format compilebench needs the workload compilebench"));
+        match self.format {
+            Format::Original(format) if !has_workload(plan, format) => Err(wrong_workload(format)),
+            _ => Ok(()),
         }
-        Ok(())
     }
 
     fn json_file(&self) -> Option<&Path> {
@@ -173,7 +189,7 @@ pub fn present(store: &Store, id: &str, format: &FormatArgs) -> anyhow::Result<b
     print(&match format.format {
         Format::Table => fsdyno_report::table::render(&result, table_options()),
         Format::Markdown => fsdyno_report::markdown::render(&result),
-        Format::Compilebench => compilebench(&run.plan, &store.trials(id)?)?,
+        Format::Original(format) => original(format, &run, &store.trials(id)?)?,
     })?;
     if let Some(path) = format.json_file() {
         let json = fsdyno_report::json::render(&result)?;
@@ -184,24 +200,40 @@ pub fn present(store: &Store, id: &str, format: &FormatArgs) -> anyhow::Result<b
     Ok(complete)
 }
 
-fn compilebench(plan: &Plan, trials: &[TrialRecord]) -> anyhow::Result<String> {
+fn has_workload(plan: &Plan, format: &OriginalFormat) -> bool {
+    plan.workloads.iter().any(|workload| workload.kind == format.workload)
+}
+
+fn wrong_workload(format: &OriginalFormat) -> anyhow::Error {
+    bad_input(format!("--format {} needs the workload {}", format.name, format.workload))
+}
+
+/// The trials of one workload as the classic tool prints them.
+fn original(
+    format: &OriginalFormat,
+    run: &StoredRun,
+    trials: &[TrialRecord],
+) -> anyhow::Result<String> {
+    if !has_workload(&run.plan, format) {
+        return Err(wrong_workload(format));
+    }
     let mut text = String::new();
     for trial in trials {
-        let kind = plan.workloads.iter().find(|workload| workload.label == trial.workload);
-        if kind.is_none_or(|workload| workload.kind != COMPILEBENCH) {
+        let mut workloads = run.plan.workloads.iter();
+        let workload = workloads.find(|workload| workload.label == trial.workload);
+        let Some(workload) = workload.filter(|workload| workload.kind == format.workload) else {
             continue;
+        };
+        let host = run.environment.hostname.as_deref().unwrap_or("localhost");
+        let setting = Setting { params: &workload.params, host };
+        if format.headed {
+            let outcome = trial.outcome.word();
+            text.push_str(&format!("# {} trial {} {outcome}\n", trial.target, trial.trial));
         }
-        text.push_str(&format!(
-            "# {} trial {} {}\n",
-            trial.target,
-            trial.trial,
-            trial.outcome.word()
-        ));
-        text.push_str(&fsdyno_report::compilebench::render(trial));
-        text.push('\n');
-    }
-    if text.is_empty() {
-        return Err(bad_input("--format compilebench needs a run of the workload compilebench"));
+        text.push_str(&(format.render)(trial, &setting));
+        if format.headed {
+            text.push('\n');
+        }
     }
     Ok(text)
 }

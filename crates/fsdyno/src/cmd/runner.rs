@@ -12,7 +12,7 @@ impl Args {
     /// When signal handlers cannot be installed.
     pub fn execute(self) -> anyhow::Result<bool> {
         fsdyno_sys::process::install_signal_handlers()?;
-        let code = fsdyno_workload::runner::serve(std::io::stdin().lock(), std::io::stdout());
+        let code = fsdyno_workload::runner::serve(std::io::stdin(), std::io::stdout());
         Ok(code == 0)
     }
 }

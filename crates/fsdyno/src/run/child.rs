@@ -3,13 +3,13 @@
 
 use std::io::Read as _;
 use std::path::PathBuf;
-use std::process::{Child, ChildStdout, Command, Stdio};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use fsdyno_model::record::{PhaseRecord, VerifyRecord, Warning};
-use fsdyno_model::wire::{self, Manifest, Message, Spec};
+use fsdyno_model::wire::{self, Manifest, Message, Reply, Spec};
 use fsdyno_sys::process;
 
 /// How often the parent looks for an interruption and the deadline.
@@ -57,14 +57,22 @@ pub struct Answer {
     pub verified: Option<VerifyRecord>,
 }
 
-/// Runs `spec` in a child and waits for its end; `progress` hears the phase and the share done.
+/// What a runner may ask for, and who wants to know how far it is.
+pub struct Attendance<'a> {
+    /// Hears the phase and the share done.
+    pub progress: &'a mut dyn FnMut(&str, f64),
+    /// Unmounts the target and mounts it again.
+    pub remount: &'a mut dyn FnMut() -> Result<(), String>,
+}
+
+/// Runs `spec` in a child, attends to it and waits for its end.
 ///
 /// # Errors
 /// When the child cannot be started; everything later is an [`End`].
 pub fn run(
     spec: &Spec,
     deadline: Instant,
-    progress: &mut dyn FnMut(&str, f64),
+    mut attendance: Attendance<'_>,
 ) -> anyhow::Result<Answer> {
     // By its path, which names the process in every list; by the kernel's link where the file was
     // replaced meanwhile.
@@ -94,7 +102,6 @@ pub fn run(
     let messages = listen(output);
     // A runner that died at once closes the pipe; its end tells more than the error of writing.
     let _ = wire::write_frame(&mut input, spec);
-    drop(input);
     let mut answer = Answer {
         end: End::Finished,
         last_phase: "start".to_owned(),
@@ -104,7 +111,8 @@ pub fn run(
         manifest: None,
         verified: None,
     };
-    let heard = hear(&mut child, &messages, deadline, progress, &mut answer);
+    let runner = Runner { child: &mut child, input, messages };
+    let heard = hear(runner, deadline, &mut attendance, &mut answer);
     let status = child.wait().context("cannot wait for the phase runner")?;
     let stderr = stderr.join().unwrap_or_default();
     answer.end = heard.unwrap_or_else(|| End::Failed {
@@ -114,14 +122,21 @@ pub fn run(
     Ok(answer)
 }
 
+/// A child with its two ends of the conversation.
+struct Runner<'a> {
+    child: &'a mut Child,
+    input: ChildStdin,
+    messages: Receiver<std::io::Result<Message>>,
+}
+
 /// Takes in messages until the end; `None` when the stream ended without one that says so.
 fn hear(
-    child: &mut Child,
-    messages: &Receiver<std::io::Result<Message>>,
+    runner: Runner<'_>,
     deadline: Instant,
-    progress: &mut dyn FnMut(&str, f64),
+    attendance: &mut Attendance<'_>,
     answer: &mut Answer,
 ) -> Option<End> {
+    let Runner { child, mut input, messages } = runner;
     let mut stopping: Option<(End, Instant)> = None;
     let mut end = None;
     loop {
@@ -129,10 +144,17 @@ fn hear(
             Ok(Ok(message)) => match message {
                 Message::Hello { .. } => {}
                 Message::Progress { phase, done } => {
-                    progress(&phase, done);
+                    (attendance.progress)(&phase, done);
                     answer.last_phase = phase;
                 }
                 Message::Floor { ns_per_operation } => answer.floor_ns = Some(ns_per_operation),
+                Message::Remount => {
+                    let done = (attendance.remount)();
+                    let reply =
+                        done.map_or_else(|error| Reply::Failed { error }, |()| Reply::Remounted);
+                    // A runner that died meanwhile is noticed by the end of its stream.
+                    let _ = wire::write_frame(&mut input, &reply);
+                }
                 Message::Phase(phase) => answer.phases.push(*phase),
                 Message::Warning(warning) => answer.warnings.push(warning),
                 Message::Manifest(manifest) => answer.manifest = Some(manifest),

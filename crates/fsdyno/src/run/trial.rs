@@ -10,7 +10,7 @@ use fsdyno_model::record::{PhaseRecord, StageTimes, TrialRecord, Warning};
 use fsdyno_model::wire::{self, Manifest, MeasureSpec, Spec, Task, VerifySpec};
 use fsdyno_sys::clock;
 
-use super::child::{self, Answer, End};
+use super::child::{self, Answer, Attendance, End};
 use super::schedule::{self, Planned};
 
 /// What all trials of a run share.
@@ -167,7 +167,7 @@ impl Trial<'_, '_> {
         Ok(())
     }
 
-    fn measure(&mut self, stand: &Stand<'_>) -> Result<Option<Manifest>, Unfinished> {
+    fn measure(&mut self, stand: &mut Stand<'_>) -> Result<Option<Manifest>, Unfinished> {
         let workload = &self.setting.plan.workloads[self.planned.workload_index];
         let task = Task::Measure(MeasureSpec {
             root: stand.root().to_owned(),
@@ -175,10 +175,11 @@ impl Trial<'_, '_> {
             params: workload.params.clone(),
             seed: schedule::trial_seed(self.setting.plan, self.planned),
             may_drop_caches: self.setting.may_drop_caches,
+            may_remount: stand.can_remount(),
             watch: stand.watch(),
         });
         let begin = clock::now_ns();
-        let answer = self.child("run", task)?;
+        let answer = self.child("run", task, stand)?;
         self.record.stages.run_ns = Some(clock::now_ns() - begin);
         self.record.phases = answer.phases;
         self.record.harness_floor_ns = answer.floor_ns;
@@ -207,7 +208,7 @@ impl Trial<'_, '_> {
         let begin = clock::now_ns();
         stand.mount_read_only()?;
         let task = Task::Verify(VerifySpec { root: stand.root().to_owned(), manifest });
-        let answer = self.child("verify", task)?;
+        let answer = self.child("verify", task, stand)?;
         stand.unmount()?;
         self.record.stages.verify_ns = Some(clock::now_ns() - begin);
         ended(answer.end, "verify".to_owned())?;
@@ -226,9 +227,16 @@ impl Trial<'_, '_> {
         ))
     }
 
-    fn child(&mut self, stage: &'static str, task: Task) -> Result<Answer, Unfinished> {
+    fn child(
+        &mut self,
+        stage: &'static str,
+        task: Task,
+        stand: &mut Stand<'_>,
+    ) -> Result<Answer, Unfinished> {
         let spec = Spec { version: wire::VERSION, task };
-        child::run(&spec, self.deadline, self.progress)
+        let mut remount = || stand.remount().map_err(|error| error.to_string());
+        let attendance = Attendance { progress: &mut *self.progress, remount: &mut remount };
+        child::run(&spec, self.deadline, attendance)
             .map_err(|error| Unfinished::failed(stage, format!("{error:#}")))
     }
 }

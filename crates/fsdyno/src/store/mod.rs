@@ -10,11 +10,16 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
-use fsdyno_model::SCHEMA_VERSION;
 use fsdyno_model::environment::Environment;
 use fsdyno_model::plan::Plan;
 use fsdyno_model::record::{TrialRecord, Warning};
 use rusqlite::{Connection, ErrorCode, OptionalExtension as _, params};
+
+/// Version of the database's schema.
+const SCHEMA_VERSION: u32 = 2;
+
+/// What makes a database of one version one of the next.
+const UPGRADES: [&str; SCHEMA_VERSION as usize - 1] = [include_str!("upgrade-2.sql")];
 
 /// An open results database.
 #[derive(Debug)]
@@ -84,14 +89,14 @@ impl Store {
             anyhow::anyhow!("cannot open the {} ({advice}): {error}", what())
         })?;
         match version {
-            0 => {
+            SCHEMA_VERSION => {}
+            0..SCHEMA_VERSION => {
                 let transaction = connection
                     .transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)
                     .with_context(what)?;
-                create_schema(&transaction).with_context(what)?;
+                bring_up_to_date(&transaction).with_context(what)?;
                 transaction.commit().with_context(what)?;
             }
-            SCHEMA_VERSION => {}
             newer => bail!(
                 "{} has schema version {newer}, this fsdyno knows {SCHEMA_VERSION} (use the fsdyno that wrote it, or another file with --db)",
                 what()
@@ -307,14 +312,19 @@ fn connect(path: &Path) -> rusqlite::Result<(Connection, u32)> {
     Ok((connection, version))
 }
 
-fn create_schema(connection: &Connection) -> rusqlite::Result<()> {
-    // Another process may have made it since the version was read.
+/// Makes the schema of a new database, or the changes that an older one needs.
+fn bring_up_to_date(connection: &Connection) -> rusqlite::Result<()> {
+    // Another process may have done it since the version was read.
     let version: u32 = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
     if version == 0 {
         connection.execute_batch(include_str!("schema.sql"))?;
-        connection.pragma_update(None, "user_version", SCHEMA_VERSION)?;
+    } else {
+        UPGRADES
+            .iter()
+            .skip(version as usize - 1)
+            .try_for_each(|sql| connection.execute_batch(sql))?;
     }
-    Ok(())
+    connection.pragma_update(None, "user_version", SCHEMA_VERSION)
 }
 
 /// SQLite's integers are signed; a number that does not fit is kept as the greatest that does.

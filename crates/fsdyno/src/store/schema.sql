@@ -1,4 +1,4 @@
--- Results database of fsdyno, schema version 1 (PRAGMA user_version). Described in docs/FORMAT.md.
+-- Results database of fsdyno, schema version 2 (PRAGMA user_version). Described in docs/FORMAT.md.
 CREATE TABLE run (
     id               TEXT PRIMARY KEY,
     started_unix_ns  INTEGER NOT NULL,
@@ -54,6 +54,8 @@ CREATE TABLE phase (
     device_flushes      INTEGER,
     device_discards     INTEGER,
     device_discard_bytes INTEGER,
+    read_bytes          INTEGER NOT NULL DEFAULT 0,
+    cold                TEXT,
     UNIQUE (trial_id, position)
 ) STRICT;
 
@@ -63,6 +65,13 @@ CREATE TABLE operation (
     count     INTEGER NOT NULL,
     histogram BLOB,
     PRIMARY KEY (phase_id, kind)
+) STRICT;
+
+CREATE TABLE phase_value (
+    phase_id  INTEGER NOT NULL REFERENCES phase(id) ON DELETE CASCADE,
+    metric    TEXT NOT NULL,
+    value     REAL NOT NULL,
+    PRIMARY KEY (phase_id, metric)
 ) STRICT;
 
 CREATE TABLE sample (

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use anyhow::Context as _;
+use fsdyno_model::cold::Cold;
 use fsdyno_model::record::{
     CpuRecord, DeviceRecord, LatencyHistogram, PhaseRecord, Sample, TrialRecord,
 };
@@ -55,7 +56,7 @@ fn put_phase(
 ) -> rusqlite::Result<()> {
     let (cpu, device) = (&phase.cpu, &phase.device);
     transaction.execute(
-        "INSERT INTO phase (trial_id, position, name, primary_metric, elapsed_return_ns, elapsed_durable_ns, files, bytes, app_user_ns, app_system_ns, filesystem_ns, system_busy_ns, device_reads, device_read_bytes, device_writes, device_write_bytes, device_flushes, device_discards, device_discard_bytes) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19)",
+        "INSERT INTO phase (trial_id, position, name, primary_metric, elapsed_return_ns, elapsed_durable_ns, files, bytes, app_user_ns, app_system_ns, filesystem_ns, system_busy_ns, device_reads, device_read_bytes, device_writes, device_write_bytes, device_flushes, device_discards, device_discard_bytes, read_bytes, cold) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21)",
         params![
             trial_id,
             position,
@@ -76,6 +77,8 @@ fn put_phase(
             device.flushes.map(integer),
             device.discards.map(integer),
             device.discard_bytes.map(integer),
+            integer(phase.read_bytes),
+            phase.cold.map(Cold::word),
         ],
     )?;
     let phase_id = transaction.last_insert_rowid();
@@ -85,6 +88,11 @@ fn put_phase(
     for (kind, count) in &phase.operations {
         let histogram = phase.latency.get(kind).map(|histogram| histogram.0.as_slice());
         operation.execute(params![phase_id, kind, integer(*count), histogram])?;
+    }
+    let mut insert = transaction
+        .prepare_cached("INSERT INTO phase_value (phase_id, metric, value) VALUES (?1, ?2, ?3)")?;
+    for (metric, value) in &phase.values {
+        insert.execute(params![phase_id, metric, value])?;
     }
     let mut insert = transaction.prepare_cached(
         "INSERT INTO sample (phase_id, position, subject, elapsed_return_ns, elapsed_durable_ns, operations, bytes, app_user_ns, app_system_ns) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
@@ -142,6 +150,11 @@ fn phases(connection: &Connection, trial_id: i64) -> anyhow::Result<Vec<PhaseRec
             phase.operations.insert(kind, count);
         }
         let mut statement = connection
+            .prepare_cached("SELECT metric, value FROM phase_value WHERE phase_id = ?1")?;
+        phase.values = statement
+            .query_map([phase_id], |row| Ok((row.get(0)?, row.get(1)?)))?
+            .collect::<Result<_, _>>()?;
+        let mut statement = connection
             .prepare_cached("SELECT * FROM sample WHERE phase_id = ?1 ORDER BY position")?;
         phase.samples =
             statement.query_map([phase_id], sample_from_row)?.collect::<Result<_, _>>()?;
@@ -159,6 +172,9 @@ fn phase_from_row(row: &Row<'_>) -> rusqlite::Result<(i64, PhaseRecord)> {
         operations: BTreeMap::new(),
         files: row.get("files")?,
         bytes: row.get("bytes")?,
+        read_bytes: row.get("read_bytes")?,
+        cold: row.get::<_, Option<String>>("cold")?.and_then(|word| Cold::parse(&word).ok()),
+        values: BTreeMap::new(),
         cpu: CpuRecord {
             app_user_ns: row.get("app_user_ns")?,
             app_system_ns: row.get("app_system_ns")?,
@@ -204,6 +220,9 @@ mod tests {
         let mut phase = PhaseRecord::new("create", "throughput_mib_per_s");
         phase.elapsed_return_ns = 5;
         phase.bytes = 7;
+        phase.read_bytes = 4;
+        phase.cold = Some(Cold::Remount);
+        phase.values.insert("extents_per_file".to_owned(), 1.5);
         phase.files = Some(3);
         phase.operations.insert("create".to_owned(), 3);
         phase.operations.insert("write".to_owned(), 4);
@@ -246,6 +265,32 @@ mod tests {
         let record = record(Outcome::Completed);
         store.put_trial("20260101-000000-0001", &record).unwrap();
         assert_eq!(store.trials("20260101-000000-0001").unwrap(), [record]);
+    }
+
+    /// The columns and tables of a database, as SQLite describes them.
+    fn layout(connection: &Connection) -> Vec<(String, String, String)> {
+        let mut statement = connection
+            .prepare("SELECT m.name, c.name, c.type FROM sqlite_schema m JOIN pragma_table_info(m.name) c ORDER BY 1, 2")
+            .unwrap();
+        let rows = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)));
+        rows.unwrap().collect::<Result<_, _>>().unwrap()
+    }
+
+    #[test]
+    fn a_database_of_the_first_version_is_brought_up_to_date() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("old.sqlite");
+        let fresh = Connection::open_in_memory().unwrap();
+        fresh.execute_batch(include_str!("schema.sql")).unwrap();
+        let old = Connection::open(&path).unwrap();
+        old.execute_batch(include_str!("schema.sql")).unwrap();
+        old.execute_batch(
+            "DROP TABLE phase_value; ALTER TABLE phase DROP COLUMN read_bytes; ALTER TABLE phase DROP COLUMN cold; PRAGMA user_version = 1",
+        )
+        .unwrap();
+        drop(old);
+        drop(Store::open(&path).unwrap());
+        assert_eq!(layout(&Connection::open(&path).unwrap()), layout(&fresh));
     }
 
     #[test]

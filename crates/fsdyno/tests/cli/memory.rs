@@ -32,6 +32,7 @@ fn a_million_files_fit_into_64_mib() {
             params,
             seed: 1,
             may_drop_caches: false,
+            may_remount: false,
             watch: Watch::default(),
         }),
     };

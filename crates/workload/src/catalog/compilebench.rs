@@ -3,13 +3,14 @@
 
 use fsdyno_model::info::{PhaseInfo, WorkloadDoc, WorkloadInfo};
 use fsdyno_model::param::{ParamDef, ParamKind, Params};
-use fsdyno_model::payload::Payload;
 
 use super::{DryRun, WorkloadDef};
 use crate::compilebench::peak;
 use crate::compilebench::run::{Settings, phase_name, run};
 use crate::compilebench::sequence::Tag;
 use crate::context::Context;
+use crate::fragmentation;
+use crate::params::{FRAGMENTATION, MODE, PAYLOAD};
 use crate::rng::RngSpec;
 
 /// Where `mode=corrected` differs from compilebench 0.6: what the original does, and what is done
@@ -128,22 +129,9 @@ const PARAMS: &[ParamDef] = &[
               seed of the trial, `xoshiro-N` otherwise; `seed` is xoshiro with the seed of the trial",
         check: Some(check_rng),
     },
-    ParamDef {
-        name: "mode",
-        kind: ParamKind::Choice(&["original", "corrected"]),
-        default: "corrected",
-        quick: None,
-        doc: "the original's rules and arithmetic with their defects, or without them",
-        check: None,
-    },
-    ParamDef {
-        name: "payload",
-        kind: ParamKind::Text,
-        default: "realistic:compressibility=50%,duplication=0%",
-        quick: None,
-        doc: "what is written: `original` (the letter a) or `realistic:compressibility=P%,duplication=P%`",
-        check: Some(Payload::check),
-    },
+    MODE,
+    PAYLOAD,
+    FRAGMENTATION,
 ];
 
 const fn phase(tag: Tag, doc: &'static str) -> PhaseInfo {
@@ -198,6 +186,7 @@ pub static DEF: WorkloadDef = WorkloadDef {
                 Tag::StatCompiledTree,
                 "asks for the attributes of all that is in a compiled tree",
             ),
+            fragmentation::PHASE,
         ],
     },
     check,

@@ -105,10 +105,12 @@ mod tests {
                     param.parse(text).unwrap_or_else(|error| panic!("{label}: {error}"));
                 }
             }
+            assert!(params.contains("fragmentation"), "{name}");
+            assert_eq!(info.phases.last().map(|phase| phase.name), Some("fragmentation"), "{name}");
             for quick in [false, true] {
                 let params = Params::defaults(info.params, quick);
                 assert_eq!(params.conform(info.params).and_then(|()| check(&params)), Ok(()));
-                assert!(peak_bytes(&params).unwrap() > Some(0), "{name}");
+                assert_ne!(peak_bytes(&params).unwrap(), Some(0), "{name}");
                 assert!(dry_run(name, &params, 1).unwrap().next().is_some(), "{name}");
             }
         }

@@ -5,6 +5,7 @@ use std::ffi::CString;
 use std::ops::Range;
 
 use anyhow::Context as _;
+use fsdyno_model::cold::Cold;
 use fsdyno_model::info::{PhaseInfo, WorkloadDoc, WorkloadInfo};
 use fsdyno_model::param::{ParamDef, ParamKind, Params};
 use fsdyno_model::payload::Payload;
@@ -15,6 +16,8 @@ use super::WorkloadDef;
 use crate::contents::{MANIFEST_FILES, PayloadBuffer, Reservoir, verify_now};
 use crate::context::Context;
 use crate::failure::{call_failed, check_interrupt};
+use crate::fragmentation;
+use crate::params::{FRAGMENTATION, PAYLOAD, SYNC, cold};
 use crate::phase::{Durability, PhaseTally};
 use crate::recorder::Recorder;
 use crate::small_files::{FileNames, Loops, file_key};
@@ -56,30 +59,10 @@ const PARAMS: &[ParamDef] = &[
         doc: "directories that the files are spread over; with one it is the working directory itself",
         check: None,
     },
-    ParamDef {
-        name: "payload",
-        kind: ParamKind::Text,
-        default: "realistic:compressibility=50%,duplication=0%",
-        quick: None,
-        doc: "what is written: `original` (the letter a) or `realistic:compressibility=P%,duplication=P%`",
-        check: Some(Payload::check),
-    },
-    ParamDef {
-        name: "sync",
-        kind: ParamKind::Flag,
-        default: "true",
-        quick: None,
-        doc: "whether each phase ends with syncfs on the target, so that time until durable is known",
-        check: None,
-    },
-    ParamDef {
-        name: "cold",
-        kind: ParamKind::Choice(&["drop-caches", "none"]),
-        default: "drop-caches",
-        quick: None,
-        doc: "how the caches are emptied before the phases stat, read and delete",
-        check: None,
-    },
+    PAYLOAD,
+    SYNC,
+    cold("drop-caches", "how the caches are emptied before the phases stat, read and delete"),
+    FRAGMENTATION,
 ];
 
 /// The catalogue entry.
@@ -110,6 +93,7 @@ pub static DEF: WorkloadDef = WorkloadDef {
             PhaseInfo { name: "stat", doc: "asks for the attributes of every file" },
             PhaseInfo { name: "read", doc: "reads every file to its end" },
             PhaseInfo { name: "delete", doc: "removes every file" },
+            fragmentation::PHASE,
         ],
     },
     check,
@@ -141,61 +125,64 @@ fn peak_bytes(params: &Params) -> anyhow::Result<Option<u64>> {
 }
 
 fn run(context: &mut Context<'_>) -> anyhow::Result<()> {
-    let context = &*context;
     let params = context.params;
     check(params).map_err(anyhow::Error::msg)?;
     let size_bytes = params.number("size");
     let payload = Payload::parse(params.text("payload")).map_err(anyhow::Error::msg)?;
     let names = FileNames::new(params.number("files"), params.number("directories"));
     context.progress.set_total(4 * names.len());
-    let root = context.root();
     for directory in names.directories() {
         let name = CString::new(directory.as_str()).context("the name of a directory")?;
-        Real.mkdir(root, &name).map_err(|errno| call_failed("mkdir", directory, errno))?;
+        Real.mkdir(context.root(), &name)
+            .map_err(|errno| call_failed("mkdir", directory, errno))?;
     }
 
-    let loops = Loops { calls: &Real, root, names: &names, size_bytes };
     let written = size_bytes.clamp(1, BUFFER_BYTES as u64) as usize;
     let mut source = PayloadBuffer::new(payload, context.seed, written);
-    phase(context, "create", &names, |files, recorder| loops.create(files, &mut source, recorder))?;
-    make_cold(context)?;
-    phase(context, "stat", &names, |files, recorder| loops.stat(files, recorder))?;
-    make_cold(context)?;
     let mut buffer = vec![0; BUFFER_BYTES];
-    phase(context, "read", &names, |files, recorder| loops.read(files, &mut buffer, recorder))?;
+    let cold = Cold::parse(params.text("cold")).map_err(anyhow::Error::msg)?;
+    measure(context, "create", &names, |loops, files, recorder| {
+        loops.create(files, &mut source, recorder)
+    })?;
+    context.make_cold(cold)?;
+    measure(context, "stat", &names, |loops, files, recorder| loops.stat(files, recorder))?;
+    context.make_cold(cold)?;
+    measure(context, "read", &names, |loops, files, recorder| {
+        loops.read(files, &mut buffer, recorder)
+    })?;
 
     context.progress.enter("verify");
-    let manifest = |files| Manifest { payload, seed: context.seed, files };
-    let sample = sample_of(&names, size_bytes, context.seed);
+    let seed = context.seed;
+    let manifest = |files| Manifest { payload, seed, files };
+    let sample = sample_of(&names, size_bytes, seed);
     verify_now(context.root_path(), manifest(sample))?;
-    make_cold(context)?;
-    phase(context, "delete", &names, |files, recorder| loops.delete(files, recorder))?;
+    fragmentation::survey(context)?;
+    context.make_cold(cold)?;
+    measure(context, "delete", &names, |loops, files, recorder| loops.delete(files, recorder))?;
     context.hand_over(manifest(Vec::new()))
 }
 
-fn make_cold(context: &Context<'_>) -> anyhow::Result<()> {
-    if context.params.text("cold") == "drop-caches" { context.make_cold() } else { Ok(()) }
-}
-
 /// Measures one phase over all files in one sample, looking now and then whether to stop.
-fn phase<E>(
+fn measure<E>(
     context: &Context<'_>,
     name: &str,
     names: &FileNames,
-    mut batch: impl FnMut(Range<u64>, &mut Recorder) -> Result<(), E>,
+    mut batch: impl FnMut(&Loops<'_, Real>, Range<u64>, &mut Recorder) -> Result<(), E>,
 ) -> anyhow::Result<()>
 where
     anyhow::Error: From<E>,
 {
     let durability =
         if context.params.flag("sync") { Durability::Target } else { Durability::None };
+    let size_bytes = context.params.number("size");
+    let loops = Loops { calls: &Real, root: context.root(), names, size_bytes };
     let mut tally = PhaseTally::new(name, METRIC);
     tally.measure(context, "all files", durability, |recorder| {
         let mut start = 0;
         while start < names.len() {
             check_interrupt()?;
             let end = names.len().min(start + BATCH_FILES);
-            batch(start..end, recorder)?;
+            batch(&loops, start..end, recorder)?;
             context.progress.advance(end - start);
             start = end;
         }

@@ -17,6 +17,7 @@ use super::walk::Visit;
 use crate::contents::PayloadBuffer;
 use crate::context::Context;
 use crate::dataset::{Dataset, FileEntry, FileList, load};
+use crate::fragmentation;
 use crate::phase::{Durability, PhaseTally};
 use crate::recorder::Recorder;
 use crate::rng::RngSpec;
@@ -173,8 +174,8 @@ pub fn run(context: &Context<'_>, settings: &Settings) -> anyhow::Result<()> {
     context.hand_over(Manifest { payload: settings.payload, seed: context.seed, files })
 }
 
-struct Run<'a> {
-    context: &'a Context<'a>,
+struct Run<'a, 'c> {
+    context: &'a Context<'c>,
     settings: &'a Settings,
     worker: TreeWorker<'a, Real>,
     /// By [`FileList`], in the order in which they are written.
@@ -185,7 +186,7 @@ struct Run<'a> {
     measuring: Option<Tag>,
 }
 
-impl Run<'_> {
+impl Run<'_, '_> {
     fn all_steps(&mut self, steps: Sequence) -> anyhow::Result<()> {
         let mut stage = None;
         for step in steps {
@@ -193,7 +194,7 @@ impl Run<'_> {
                 self.end_stage(ended)?;
             }
             if self.starts_cold(&step) {
-                self.context.make_cold()?;
+                self.context.drop_caches()?;
             }
             self.measure(&step)?;
             self.context.progress.advance(1);
@@ -210,12 +211,16 @@ impl Run<'_> {
 
     /// What lies between two stages, in no statistic.
     fn end_stage(&mut self, stage: Stage) -> anyhow::Result<()> {
+        if stage == Stage::MakejRead {
+            // The next stage deletes everything.
+            fragmentation::survey(self.context)?;
+        }
         if self.settings.sync {
             if stage.syncs_after() && self.settings.mode == Mode::Original {
                 sync_all();
             }
             if stage.drops_caches_after() {
-                self.context.make_cold()?;
+                self.context.drop_caches()?;
             }
         }
         // Stages share no phase.

@@ -221,6 +221,7 @@ impl Walker {
             let count = walk.calls.read(&file, buffer).map_err(failed("read"))?;
             walk.recorder.end(Operation::Read);
             walk.recorder.bytes += count as u64;
+            walk.recorder.read_bytes += count as u64;
             if count == 0 {
                 break;
             }

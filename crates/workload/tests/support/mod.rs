@@ -92,6 +92,7 @@ pub fn spec(root: &Path, workload: &str, params: &[(&str, &str)]) -> MeasureSpec
         params: values,
         seed: 42,
         may_drop_caches: false,
+        may_remount: false,
         watch: Watch::default(),
     }
 }

@@ -8,6 +8,17 @@ use fsdyno_analysis::interval;
 use fsdyno_model::metric;
 use fsdyno_model::record::{PhaseRecord, Sample, TrialRecord};
 
+use super::{OriginalFormat, Setting};
+
+/// The entry in the list.
+pub static FORMAT: OriginalFormat = OriginalFormat {
+    name: "compilebench",
+    workload: "compilebench",
+    doc: "the summary lines of compilebench 0.6",
+    headed: true,
+    render: |trial, _: &Setting<'_>| render(trial),
+};
+
 /// What a line tells.
 #[derive(Clone, Copy)]
 enum Figure {
