@@ -5,10 +5,10 @@
 use std::ffi::CStr;
 use std::fmt;
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, BorrowedFd, IntoRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, IntoRawFd, OwnedFd};
 use std::path::Path;
 
-use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, RawDir, RawDirEntry};
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, RawDir, RawDirEntry, SeekFrom, Stat};
 use rustix::io::Errno;
 
 /// Result of one call in the hot loop.
@@ -49,6 +49,64 @@ impl CreateFlags {
     }
 }
 
+/// How [`Calls::open_with`] opens its file. Neither `read` nor `write` means read-only.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct OpenFlags {
+    /// For reading.
+    pub read: bool,
+    /// For writing.
+    pub write: bool,
+    /// Made (mode 0666 less the umask) if absent (`O_CREAT`).
+    pub create: bool,
+    /// What the file held is cut off (`O_TRUNC`).
+    pub truncate: bool,
+    /// With `create`: the file must not exist yet (`O_EXCL`).
+    pub exclusive: bool,
+    /// Every write goes to the end (`O_APPEND`).
+    pub append: bool,
+    /// Past the page cache (`O_DIRECT`): buffers, offsets and counts must be aligned to the logical
+    /// block size, see [`crate::buffer::AlignedBuffer`]; `EINVAL` where the filesystem cannot.
+    pub direct: bool,
+}
+
+impl OpenFlags {
+    /// What `Default` gives, for constants.
+    pub const NONE: Self = Self {
+        read: false,
+        write: false,
+        create: false,
+        truncate: false,
+        exclusive: false,
+        append: false,
+        direct: false,
+    };
+    /// An existing file, to be read.
+    pub const READ: Self = Self { read: true, ..Self::NONE };
+    /// An existing file, to be written.
+    pub const WRITE: Self = Self { write: true, ..Self::NONE };
+    /// An existing file, to be read and written.
+    pub const READ_WRITE: Self = Self { read: true, write: true, ..Self::NONE };
+
+    #[inline(always)]
+    const fn open_flags(self) -> OFlags {
+        const fn when(asked: bool, flag: OFlags) -> OFlags {
+            if asked { flag } else { OFlags::empty() }
+        }
+        let access = match (self.read, self.write) {
+            (_, false) => OFlags::RDONLY,
+            (false, true) => OFlags::WRONLY,
+            (true, true) => OFlags::RDWR,
+        };
+        access
+            .union(OFlags::CLOEXEC)
+            .union(when(self.create, OFlags::CREATE))
+            .union(when(self.truncate, OFlags::TRUNC))
+            .union(when(self.exclusive, OFlags::EXCL))
+            .union(when(self.append, OFlags::APPEND))
+            .union(when(self.direct, OFlags::DIRECT))
+    }
+}
+
 /// What kind of thing a name stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum FileKind {
@@ -77,7 +135,7 @@ impl From<FileType> for FileKind {
     }
 }
 
-/// What [`Calls::stat`] finds.
+/// What [`Calls::stat`] and [`Calls::stat_open`] find.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FileFacts {
     /// Size in bytes.
@@ -86,6 +144,17 @@ pub struct FileFacts {
     pub kind: FileKind,
     /// Inode number.
     pub ino: u64,
+}
+
+impl FileFacts {
+    #[inline(always)]
+    fn of(found: &Stat) -> Self {
+        Self {
+            size: found.st_size as u64,
+            kind: FileType::from_raw_mode(found.st_mode).into(),
+            ino: found.st_ino,
+        }
+    }
 }
 
 /// The calls a workload makes. Names are relative to an open directory and NUL-terminated, so that
@@ -104,21 +173,52 @@ pub trait Calls {
     fn open_read(&self, dir: &Self::Fd, name: &CStr) -> CallResult<Self::Fd>;
     /// Opens the file `name` in `dir` for writing, and makes it (mode 0666 less the umask) if absent.
     fn create(&self, dir: &Self::Fd, name: &CStr, flags: CreateFlags) -> CallResult<Self::Fd>;
+    /// Opens the file `name` in `dir` as `flags` say.
+    fn open_with(&self, dir: &Self::Fd, name: &CStr, flags: OpenFlags) -> CallResult<Self::Fd>;
     /// Writes all of `bytes` at the file position, in as many calls as the kernel makes of it.
     /// A device that takes 0 bytes is reported as `EIO`.
     fn write_all(&self, fd: &Self::Fd, bytes: &[u8]) -> CallResult<()>;
+    /// Writes all of `bytes` at `offset_bytes`, as [`Calls::write_all`] does; the file position stays.
+    fn write_all_at(&self, fd: &Self::Fd, bytes: &[u8], offset_bytes: u64) -> CallResult<()>;
     /// Reads at the file position: the count of bytes, 0 at the end.
     fn read(&self, fd: &Self::Fd, buffer: &mut [u8]) -> CallResult<usize>;
+    /// Reads at `offset_bytes`: the count of bytes, 0 at the end; the file position stays.
+    fn read_at(&self, fd: &Self::Fd, buffer: &mut [u8], offset_bytes: u64) -> CallResult<usize>;
+    /// Sets the file position, in bytes from the start.
+    fn seek(&self, fd: &Self::Fd, offset_bytes: u64) -> CallResult<()>;
+    /// Asks for `count_bytes` from `offset_bytes` on to be read into the page cache; waits for the
+    /// submission of the reads, not for their end. `EINVAL` where there is no page cache.
+    fn readahead(&self, fd: &Self::Fd, offset_bytes: u64, count_bytes: usize) -> CallResult<()>;
     /// Closes, and says what dropping would swallow: some filesystems report a failed write only here.
     fn close(&self, fd: Self::Fd) -> CallResult<()>;
     /// Removes the file `name` from `dir`.
     fn unlink(&self, dir: &Self::Fd, name: &CStr) -> CallResult<()>;
     /// Removes the empty directory `name` from `dir`.
     fn rmdir(&self, dir: &Self::Fd, name: &CStr) -> CallResult<()>;
+    /// Renames `old` in `old_dir` to `new` in `new_dir`, in place of what had that name.
+    fn rename(
+        &self,
+        old_dir: &Self::Fd,
+        old: &CStr,
+        new_dir: &Self::Fd,
+        new: &CStr,
+    ) -> CallResult<()>;
+    /// Gives the file `old` in `old_dir` (a symbolic link itself, not its target) a further name.
+    fn link(
+        &self,
+        old_dir: &Self::Fd,
+        old: &CStr,
+        new_dir: &Self::Fd,
+        new: &CStr,
+    ) -> CallResult<()>;
+    /// Makes the symbolic link `name` in `dir`, which holds `target`.
+    fn symlink(&self, target: &CStr, dir: &Self::Fd, name: &CStr) -> CallResult<()>;
     /// Makes the directory `name` in `dir` (mode 0777 less the umask).
     fn mkdir(&self, dir: &Self::Fd, name: &CStr) -> CallResult<()>;
     /// Size, kind and inode number of `name` in `dir`; a symbolic link is not followed.
     fn stat(&self, dir: &Self::Fd, name: &CStr) -> CallResult<FileFacts>;
+    /// Size, kind and inode number of an open file.
+    fn stat_open(&self, fd: &Self::Fd) -> CallResult<FileFacts>;
     /// Sets the size of an open file, in bytes.
     fn truncate(&self, fd: &Self::Fd, size_bytes: u64) -> CallResult<()>;
     /// Makes the data and metadata of one file durable.
@@ -143,6 +243,7 @@ pub struct Real;
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Null;
 
+const EMPTY_FILE: FileFacts = FileFacts { size: 0, kind: FileKind::File, ino: 0 };
 const READ: OFlags = OFlags::RDONLY.union(OFlags::CLOEXEC);
 const READ_DIRECTORY: OFlags = READ.union(OFlags::DIRECTORY);
 
@@ -169,11 +270,37 @@ impl Calls for Real {
     }
 
     #[inline]
+    fn open_with(&self, dir: &OwnedFd, name: &CStr, flags: OpenFlags) -> CallResult<OwnedFd> {
+        rustix::fs::openat(dir, name, flags.open_flags(), Mode::from_raw_mode(0o666))
+    }
+
+    #[inline]
     fn write_all(&self, fd: &OwnedFd, mut bytes: &[u8]) -> CallResult<()> {
         while !bytes.is_empty() {
             match rustix::io::write(fd, bytes) {
                 Ok(0) => return Err(Errno::IO),
                 Ok(count) => bytes = &bytes[count..],
+                Err(Errno::INTR) => {}
+                Err(errno) => return Err(errno),
+            }
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn write_all_at(
+        &self,
+        fd: &OwnedFd,
+        mut bytes: &[u8],
+        mut offset_bytes: u64,
+    ) -> CallResult<()> {
+        while !bytes.is_empty() {
+            match rustix::io::pwrite(fd, bytes, offset_bytes) {
+                Ok(0) => return Err(Errno::IO),
+                Ok(count) => {
+                    bytes = &bytes[count..];
+                    offset_bytes += count as u64;
+                }
                 Err(Errno::INTR) => {}
                 Err(errno) => return Err(errno),
             }
@@ -188,6 +315,31 @@ impl Calls for Real {
                 Err(Errno::INTR) => {}
                 other => return other,
             }
+        }
+    }
+
+    #[inline]
+    fn read_at(&self, fd: &OwnedFd, buffer: &mut [u8], offset_bytes: u64) -> CallResult<usize> {
+        loop {
+            match rustix::io::pread(fd, &mut *buffer, offset_bytes) {
+                Err(Errno::INTR) => {}
+                other => return other,
+            }
+        }
+    }
+
+    #[inline]
+    fn seek(&self, fd: &OwnedFd, offset_bytes: u64) -> CallResult<()> {
+        rustix::fs::seek(fd, SeekFrom::Start(offset_bytes)).map(drop)
+    }
+
+    #[inline]
+    fn readahead(&self, fd: &OwnedFd, offset_bytes: u64, count_bytes: usize) -> CallResult<()> {
+        let offset_bytes = i64::try_from(offset_bytes).map_err(|_| Errno::INVAL)?;
+        // SAFETY: the descriptor is open, and the call takes no pointer.
+        match unsafe { libc::readahead(fd.as_raw_fd(), offset_bytes, count_bytes) } {
+            0 => Ok(()),
+            _ => Err(last_errno()),
         }
     }
 
@@ -208,6 +360,27 @@ impl Calls for Real {
     }
 
     #[inline]
+    fn rename(
+        &self,
+        old_dir: &OwnedFd,
+        old: &CStr,
+        new_dir: &OwnedFd,
+        new: &CStr,
+    ) -> CallResult<()> {
+        rustix::fs::renameat(old_dir, old, new_dir, new)
+    }
+
+    #[inline]
+    fn link(&self, old_dir: &OwnedFd, old: &CStr, new_dir: &OwnedFd, new: &CStr) -> CallResult<()> {
+        rustix::fs::linkat(old_dir, old, new_dir, new, AtFlags::empty())
+    }
+
+    #[inline]
+    fn symlink(&self, target: &CStr, dir: &OwnedFd, name: &CStr) -> CallResult<()> {
+        rustix::fs::symlinkat(target, dir, name)
+    }
+
+    #[inline]
     fn mkdir(&self, dir: &OwnedFd, name: &CStr) -> CallResult<()> {
         rustix::fs::mkdirat(dir, name, Mode::from_raw_mode(0o777))
     }
@@ -216,11 +389,12 @@ impl Calls for Real {
     fn stat(&self, dir: &OwnedFd, name: &CStr) -> CallResult<FileFacts> {
         // newfstatat(2), as C's lstat: it copies out less than statx(2) and measures faster.
         let found = rustix::fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW)?;
-        Ok(FileFacts {
-            size: found.st_size as u64,
-            kind: FileType::from_raw_mode(found.st_mode).into(),
-            ino: found.st_ino,
-        })
+        Ok(FileFacts::of(&found))
+    }
+
+    #[inline]
+    fn stat_open(&self, fd: &OwnedFd) -> CallResult<FileFacts> {
+        Ok(FileFacts::of(&rustix::fs::fstat(fd)?))
     }
 
     #[inline]
@@ -258,6 +432,12 @@ impl Calls for Real {
     }
 }
 
+/// What libc's last call on this thread failed with.
+#[cold]
+fn last_errno() -> Errno {
+    Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::IO)
+}
+
 /// One line each: there is nothing to do.
 #[rustfmt::skip]
 impl Calls for Null {
@@ -268,14 +448,21 @@ impl Calls for Null {
     #[inline] fn open_read(&self, (): &(), _: &CStr) -> CallResult<()> { Ok(()) }
     #[inline] fn create(&self, (): &(), _: &CStr, _: CreateFlags) -> CallResult<()> { Ok(()) }
     #[inline] fn write_all(&self, (): &(), _: &[u8]) -> CallResult<()> { Ok(()) }
+    #[inline] fn open_with(&self, (): &(), _: &CStr, _: OpenFlags) -> CallResult<()> { Ok(()) }
+    #[inline] fn write_all_at(&self, (): &(), _: &[u8], _: u64) -> CallResult<()> { Ok(()) }
     #[inline] fn read(&self, (): &(), _: &mut [u8]) -> CallResult<usize> { Ok(0) }
+    #[inline] fn read_at(&self, (): &(), _: &mut [u8], _: u64) -> CallResult<usize> { Ok(0) }
+    #[inline] fn seek(&self, (): &(), _: u64) -> CallResult<()> { Ok(()) }
+    #[inline] fn readahead(&self, (): &(), _: u64, _: usize) -> CallResult<()> { Ok(()) }
     #[inline] fn close(&self, (): ()) -> CallResult<()> { Ok(()) }
     #[inline] fn unlink(&self, (): &(), _: &CStr) -> CallResult<()> { Ok(()) }
     #[inline] fn rmdir(&self, (): &(), _: &CStr) -> CallResult<()> { Ok(()) }
+    #[inline] fn rename(&self, (): &(), _: &CStr, (): &(), _: &CStr) -> CallResult<()> { Ok(()) }
+    #[inline] fn link(&self, (): &(), _: &CStr, (): &(), _: &CStr) -> CallResult<()> { Ok(()) }
+    #[inline] fn symlink(&self, _: &CStr, (): &(), _: &CStr) -> CallResult<()> { Ok(()) }
     #[inline] fn mkdir(&self, (): &(), _: &CStr) -> CallResult<()> { Ok(()) }
-    #[inline] fn stat(&self, (): &(), _: &CStr) -> CallResult<FileFacts> {
-        Ok(FileFacts { size: 0, kind: FileKind::File, ino: 0 })
-    }
+    #[inline] fn stat(&self, (): &(), _: &CStr) -> CallResult<FileFacts> { Ok(EMPTY_FILE) }
+    #[inline] fn stat_open(&self, (): &()) -> CallResult<FileFacts> { Ok(EMPTY_FILE) }
     #[inline] fn truncate(&self, (): &(), _: u64) -> CallResult<()> { Ok(()) }
     #[inline] fn fsync(&self, (): &()) -> CallResult<()> { Ok(()) }
     #[inline] fn fdatasync(&self, (): &()) -> CallResult<()> { Ok(()) }
@@ -351,139 +538,4 @@ impl<'a> DirReader<'a> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use std::collections::BTreeMap;
-    use std::fs;
-
-    #[test]
-    fn files_are_made_written_read_and_removed() {
-        let directory = tempfile::tempdir().unwrap();
-        let root = Real.open_root(directory.path()).unwrap();
-        Real.mkdir(&root, c"sub").unwrap();
-        let sub = Real.open_dir(&root, c"sub").unwrap();
-        for (flags, text, expected) in [
-            (CreateFlags::EXCLUSIVE, "first", "first"),
-            (CreateFlags::APPEND, "second", "firstsecond"),
-            (CreateFlags::default(), "FI", "FIrstsecond"),
-            (CreateFlags::TRUNCATE, "last", "last"),
-        ] {
-            let file = Real.create(&sub, c"f", flags).unwrap();
-            Real.write_all(&file, text.as_bytes()).unwrap();
-            Real.close(file).unwrap();
-            assert_eq!(fs::read_to_string(directory.path().join("sub/f")).unwrap(), expected);
-        }
-        let file = Real.open_read(&sub, c"f").unwrap();
-        let mut buffer = [0; 16];
-        assert_eq!(Real.read(&file, &mut buffer), Ok(4));
-        assert_eq!(Real.read(&file, &mut buffer), Ok(0));
-        Real.close(file).unwrap();
-        let file = Real.create(&sub, c"f", CreateFlags::default()).unwrap();
-        Real.truncate(&file, 1000).unwrap();
-        Real.fdatasync(&file).unwrap();
-        Real.fsync(&file).unwrap();
-        Real.syncfs(&file).unwrap();
-        assert_eq!(Real.stat(&sub, c"f").unwrap().size, 1000);
-        Real.unlink(&sub, c"f").unwrap();
-        Real.rmdir(&root, c"sub").unwrap();
-        assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0);
-    }
-
-    #[test]
-    fn errors_come_back_as_the_kernel_gave_them() {
-        let directory = tempfile::tempdir().unwrap();
-        let root = Real.open_root(directory.path()).unwrap();
-        Real.mkdir(&root, c"full").unwrap();
-        Real.close(Real.create(&root, c"full/f", CreateFlags::EXCLUSIVE).unwrap()).unwrap();
-        assert_eq!(
-            Real.create(&root, c"full/f", CreateFlags::EXCLUSIVE).unwrap_err(),
-            Errno::EXIST
-        );
-        assert_eq!(Real.open_read(&root, c"none").unwrap_err(), Errno::NOENT);
-        assert_eq!(Real.stat(&root, c"none"), Err(Errno::NOENT));
-        assert_eq!(Real.mkdir(&root, c"full"), Err(Errno::EXIST));
-        assert_eq!(Real.rmdir(&root, c"full"), Err(Errno::NOTEMPTY));
-        assert_eq!(Real.unlink(&root, c"full"), Err(Errno::ISDIR));
-        assert_eq!(Real.open_dir(&root, c"full/f").unwrap_err(), Errno::NOTDIR);
-        assert_eq!(Real.open_root(Path::new("/dev/null")).unwrap_err(), Errno::NOTDIR);
-        let devices = Real.open_root(Path::new("/dev")).unwrap();
-        let full = Real.create(&devices, c"full", CreateFlags::default()).unwrap();
-        assert_eq!(Real.write_all(&full, b"x"), Err(Errno::NOSPC));
-        assert_eq!(Real.write_all(&full, b""), Ok(()));
-    }
-
-    #[test]
-    fn symbolic_links_are_not_followed() {
-        let directory = tempfile::tempdir().unwrap();
-        let root = Real.open_root(directory.path()).unwrap();
-        Real.mkdir(&root, c"d").unwrap();
-        std::os::unix::fs::symlink("d", directory.path().join("link")).unwrap();
-        assert_eq!(Real.stat(&root, c"link").unwrap().kind, FileKind::Symlink);
-        assert_eq!(Real.stat(&root, c"d").unwrap().kind, FileKind::Directory);
-        assert!(Real.open_dir(&root, c"link").is_err());
-    }
-
-    #[test]
-    fn listings_are_complete_through_any_sufficient_buffer() {
-        let directory = tempfile::tempdir().unwrap();
-        let root = Real.open_root(directory.path()).unwrap();
-        Real.mkdir(&root, c"d").unwrap();
-        for index in 0..500 {
-            fs::write(directory.path().join(format!("file{index:0200}")), "").unwrap();
-        }
-        for size in [300, 4096, 32 << 10] {
-            let fresh = Real.open_root(directory.path()).unwrap();
-            let mut buffer = vec![MaybeUninit::uninit(); size];
-            let mut found = BTreeMap::new();
-            let visit = |name: &CStr, kind, ino| {
-                found.insert(name.to_owned(), (kind, ino));
-            };
-            Real.list(&fresh, &mut buffer, visit).unwrap();
-            assert_eq!(found.len(), 501, "through {size} bytes");
-            for (name, (kind, ino)) in found {
-                let facts = Real.stat(&root, &name).unwrap();
-                assert!(kind == facts.kind || kind == FileKind::Unknown);
-                assert_eq!(ino, facts.ino);
-            }
-        }
-        let mut small = [MaybeUninit::uninit(); 100];
-        let fresh = Real.open_root(directory.path()).unwrap();
-        let mut reader = DirReader::new(fresh.as_fd(), &mut small);
-        let error = loop {
-            match reader.next_entry() {
-                Ok(Some(entry)) => assert!(entry.name().to_bytes().len() < 100),
-                Ok(None) => panic!("a name of 204 bytes came through 100"),
-                Err(errno) => break errno,
-            }
-        };
-        assert_eq!(error, Errno::INVAL);
-    }
-
-    /// Everything that a workload does, through any implementation.
-    fn exercise<C: Calls>(calls: &C, root: &Path) -> CallResult<usize> {
-        let root = calls.open_root(root)?;
-        calls.mkdir(&root, c"d")?;
-        let directory = calls.open_dir(&root, c"d")?;
-        let file = calls.create(&directory, c"f", CreateFlags::TRUNCATE)?;
-        calls.write_all(&file, &[1; 5000])?;
-        calls.truncate(&file, 4000)?;
-        calls.fsync(&file)?;
-        calls.close(file)?;
-        let file = calls.open_read(&directory, c"f")?;
-        let count = calls.read(&file, &mut [0; 8192])?;
-        calls.close(file)?;
-        calls.stat(&directory, c"f")?;
-        calls.list(&directory, &mut dir_buffer(), |name, _, _| assert_eq!(name, c"f"))?;
-        calls.unlink(&directory, c"f")?;
-        calls.rmdir(&root, c"d")?;
-        Ok(count)
-    }
-
-    #[test]
-    fn null_calls_succeed_and_touch_nothing() {
-        let directory = tempfile::tempdir().unwrap();
-        assert_eq!(exercise(&Real, directory.path()), Ok(4000));
-        assert_eq!(exercise(&Null, Path::new("/no/such/directory")), Ok(0));
-        assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0);
-    }
-}
+mod tests;

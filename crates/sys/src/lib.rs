@@ -6,6 +6,7 @@
 //! | [`error`] | what failed, on what, with which errno, and what the kernel said about it |
 //! | [`clock`] | what time is it, and how long did one operation take |
 //! | [`calls`] | the system calls of the measured region, real or null |
+//! | [`buffer`] | memory that direct I/O takes |
 //! | [`caches`] | write dirty pages back, drop clean ones, count both |
 //! | [`loopdev`] | make a block device of an image file, and undo it |
 //! | [`mount`] | mount, unmount, and read back what is mounted with which options |
@@ -21,6 +22,7 @@
 //! panic on what they do not understand, and an absent figure is `None`, never 0.
 
 pub mod block;
+pub mod buffer;
 pub mod caches;
 pub mod calls;
 pub mod clock;

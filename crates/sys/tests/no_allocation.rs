@@ -3,7 +3,7 @@
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
-use fsdyno_sys::calls::{Calls, CreateFlags, Null, Real, dir_buffer};
+use fsdyno_sys::calls::{Calls, CreateFlags, Null, OpenFlags, Real, dir_buffer};
 use fsdyno_sys::clock::Timer;
 use fsdyno_sys::counters::DeviceCounters;
 use fsdyno_sys::{block, process};
@@ -44,6 +44,19 @@ fn life_of_a_file<C: Calls>(calls: &C, root: &C::Fd, buffer: &mut [std::mem::May
     calls.read(&file, &mut read).unwrap();
     calls.close(file).unwrap();
     calls.stat(&directory, c"f").unwrap();
+    let file = calls.open_with(&directory, c"f", OpenFlags::READ_WRITE).unwrap();
+    calls.write_all_at(&file, &[2; 64], 4096).unwrap();
+    calls.read_at(&file, &mut read, 64).unwrap();
+    calls.seek(&file, 1).unwrap();
+    calls.stat_open(&file).unwrap();
+    // Not every filesystem has it: that path must not allocate either.
+    let _ = calls.readahead(&file, 0, 4096);
+    calls.close(file).unwrap();
+    calls.link(&directory, c"f", root, c"g").unwrap();
+    calls.rename(root, c"g", root, c"h").unwrap();
+    calls.symlink(c"h", root, c"s").unwrap();
+    calls.unlink(root, c"h").unwrap();
+    calls.unlink(root, c"s").unwrap();
     calls.list(&directory, buffer, |_, _, _| ()).unwrap();
     // An error on the real one: that path must not allocate either.
     let _ = calls.create(&directory, c"f", CreateFlags::EXCLUSIVE);
