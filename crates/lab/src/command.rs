@@ -1,29 +1,21 @@
-//! External programs: run with a deadline and bounded output, killed when the user interrupts or this
-//! process dies. What their exit codes mean is left to the callers.
+//! The external programs of a filesystem: run with a deadline and bounded output in a plain English
+//! environment, and their errors in words. The supervision is [`fsdyno_sys::child`]'s; what exit codes
+//! mean is left to the callers.
 
 use std::fmt;
-use std::io::Read;
-use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
-use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
-use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::process::Command;
+use std::time::Duration;
 
 use fsdyno_model::target::join_mkfs;
-use fsdyno_sys::process::{self, Signal};
+use fsdyno_sys::child::{self, ChildError, Keep, Limits};
+use fsdyno_sys::process;
 use thiserror::Error;
 
 /// How much of standard output is kept, from its start, in bytes.
 const STDOUT_KEPT_BYTES: usize = 4 << 20;
 /// How much of standard error is kept, from its end, in bytes.
 const STDERR_KEPT_BYTES: usize = 16 << 10;
-/// Lines of output that an error message quotes.
-const QUOTED_LINES: usize = 4;
-/// How often an interrupt is looked for while a program runs.
-const POLL: Duration = Duration::from_millis(20);
-/// How long a killed program may take to die: one in the middle of device I/O cannot at once.
-const KILL_GRACE: Duration = Duration::from_secs(30);
 
 /// A program and its arguments.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -86,16 +78,7 @@ impl Finished {
     /// The last lines that it said, for an error message; empty where it said nothing.
     #[must_use]
     pub fn last_words(&self) -> String {
-        let said = if self.stderr.trim().is_empty() { &self.stdout } else { &self.stderr };
-        let lines: Vec<&str> =
-            said.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
-        let first = lines.len().saturating_sub(QUOTED_LINES);
-        lines[first..]
-            .join("; ")
-            .escape_debug()
-            .to_string()
-            .replace("\\\"", "\"")
-            .replace("\\'", "'")
+        child::last_words(&self.stdout, &self.stderr)
     }
 }
 
@@ -158,22 +141,28 @@ pub fn run(spec: &CommandSpec, limit: Duration) -> Result<Finished, CommandError
         program: spec.program.clone(),
         install: crate::tools::install_advice(&spec.program),
     })?;
-    let start = Instant::now();
-    let mut child = spawn(spec, path)?;
-    let pid = child.id();
-    let stdout = keep(child.stdout.take(), STDOUT_KEPT_BYTES, Kept::Start);
-    let stderr = keep(child.stderr.take(), STDERR_KEPT_BYTES, Kept::End);
-    let ended = wait_aside(child, start);
-    let (status, elapsed) = await_end(spec, &ended, pid, start, limit)?;
-    let (stdout, stdout_cut) = stdout.join().unwrap_or_default();
-    let (stderr, _) = stderr.join().unwrap_or_default();
+    let limits = Limits {
+        stdout: Keep::Start(STDOUT_KEPT_BYTES),
+        stderr: Keep::End(STDERR_KEPT_BYTES),
+        duration: Some(limit),
+    };
+    let ended = child::run(&mut prepare(spec, path), &limits).map_err(|error| {
+        let command = spec.to_string();
+        match error {
+            ChildError::Interrupted => CommandError::Interrupted { command },
+            ChildError::TimedOut => CommandError::TimedOut { command, limit_s: limit.as_secs() },
+            ChildError::NotStarted(error) | ChildError::NotWaited(error) => {
+                CommandError::NotStarted { command, error: error.to_string() }
+            }
+        }
+    })?;
     Ok(Finished {
-        exit_code: status.code(),
-        signal: status.signal(),
-        stdout,
-        stdout_cut,
-        stderr,
-        elapsed,
+        exit_code: ended.exit_code(),
+        signal: ended.signal(),
+        stdout: ended.stdout.text,
+        stdout_cut: ended.stdout.cut,
+        stderr: ended.stderr.text,
+        elapsed: ended.elapsed,
     })
 }
 
@@ -189,122 +178,19 @@ pub fn run_checked(spec: &CommandSpec, limit: Duration) -> Result<Finished, Comm
 /// The error of a program that ended badly.
 #[must_use]
 pub fn failure(spec: &CommandSpec, finished: &Finished) -> CommandError {
-    let how = match (finished.exit_code, finished.signal) {
-        (Some(code), _) => format!("exit code {code}"),
-        (None, Some(signal)) => format!("ended by signal {signal}"),
-        (None, None) => "ended in an unknown way".to_owned(),
-    };
+    let how = child::how_ended(finished.exit_code, finished.signal);
     CommandError::Failed { command: spec.to_string(), how, words: finished.last_words() }
 }
 
-fn spawn(spec: &CommandSpec, path: PathBuf) -> Result<Child, CommandError> {
+fn prepare(spec: &CommandSpec, path: PathBuf) -> Command {
     let mut command = Command::new(path);
     // Some are scripts that call others, from directories that ordinary users have not in `PATH`.
-    let directories =
-        crate::tools::search_directories(&std::env::var_os("PATH").unwrap_or_default());
+    let directories = child::search_directories(&std::env::var_os("PATH").unwrap_or_default());
     if let Ok(path) = std::env::join_paths(directories) {
         command.env("PATH", path);
     }
+    command.args(&spec.args).current_dir("/").env("LC_ALL", "C").env_remove("LANGUAGE");
     command
-        .args(&spec.args)
-        .current_dir("/")
-        .env("LC_ALL", "C")
-        .env_remove("LANGUAGE")
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped());
-    process::own_process_group(process::die_with_parent(&mut command));
-    command.spawn().map_err(|error| CommandError::NotStarted {
-        command: spec.to_string(),
-        error: error.to_string(),
-    })
-}
-
-/// Waits in a thread of its own, so that the end is timed exactly while the caller looks for
-/// interrupts.
-fn wait_aside(
-    mut child: Child,
-    start: Instant,
-) -> Receiver<(std::io::Result<ExitStatus>, Duration)> {
-    let (sender, receiver) = mpsc::channel();
-    std::thread::spawn(move || {
-        let status = child.wait();
-        // Nobody listens any more where the program outlived its grace.
-        let _ = sender.send((status, start.elapsed()));
-    });
-    receiver
-}
-
-fn await_end(
-    spec: &CommandSpec,
-    ended: &Receiver<(std::io::Result<ExitStatus>, Duration)>,
-    pid: u32,
-    start: Instant,
-    limit: Duration,
-) -> Result<(ExitStatus, Duration), CommandError> {
-    let kill = |error: CommandError| {
-        // The group may end at this very moment; then there is nothing to kill.
-        let _ = process::kill_group(pid, Signal::KILL);
-        let _ = ended.recv_timeout(KILL_GRACE);
-        Err(error)
-    };
-    loop {
-        match ended.recv_timeout(POLL) {
-            Ok((Ok(status), elapsed)) => return Ok((status, elapsed)),
-            Ok((Err(error), _)) => {
-                let (command, error) = (spec.to_string(), error.to_string());
-                return Err(CommandError::NotStarted { command, error });
-            }
-            Err(RecvTimeoutError::Disconnected) => {
-                let error = "the thread that waited for it is gone".to_owned();
-                return Err(CommandError::NotStarted { command: spec.to_string(), error });
-            }
-            Err(RecvTimeoutError::Timeout) if process::interrupted() => {
-                return kill(CommandError::Interrupted { command: spec.to_string() });
-            }
-            Err(RecvTimeoutError::Timeout) if start.elapsed() > limit => {
-                let (command, limit_s) = (spec.to_string(), limit.as_secs());
-                return kill(CommandError::TimedOut { command, limit_s });
-            }
-            Err(RecvTimeoutError::Timeout) => {}
-        }
-    }
-}
-
-#[derive(Clone, Copy, PartialEq)]
-enum Kept {
-    Start,
-    End,
-}
-
-/// Reads a stream to its end and keeps one end of it; the flag tells whether something was dropped.
-fn keep(
-    stream: Option<impl Read + Send + 'static>,
-    kept_bytes: usize,
-    which: Kept,
-) -> JoinHandle<(String, bool)> {
-    std::thread::spawn(move || {
-        let Some(mut stream) = stream else { return Default::default() };
-        let mut kept: Vec<u8> = Vec::new();
-        let mut cut = false;
-        let mut buffer = [0; 8192];
-        loop {
-            match stream.read(&mut buffer) {
-                Ok(0) => break,
-                Ok(count) => kept.extend_from_slice(&buffer[..count]),
-                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => continue,
-                Err(_) => break,
-            }
-            if kept.len() > kept_bytes {
-                cut = true;
-                match which {
-                    Kept::Start => kept.truncate(kept_bytes),
-                    Kept::End => drop(kept.drain(..kept.len() - kept_bytes)),
-                }
-            }
-        }
-        (String::from_utf8_lossy(&kept).into_owned(), cut)
-    })
 }
 
 #[cfg(test)]
@@ -359,11 +245,9 @@ mod tests {
     }
 
     #[test]
-    fn a_program_that_takes_too_long_is_killed_with_its_children() {
-        let start = Instant::now();
+    fn a_program_that_takes_too_long_is_killed() {
         let error = run(&shell("sleep 600 & sleep 600"), Duration::from_millis(100)).unwrap_err();
         assert!(matches!(error, CommandError::TimedOut { .. }), "{error}");
-        assert!(start.elapsed() < KILL_GRACE);
     }
 
     #[test]

@@ -1,15 +1,13 @@
 //! The programs that fsdyno calls: where they are, which version, which package brings them. What
 //! they are called for is said where they are called.
 
-use std::ffi::OsStr;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
+
+pub use fsdyno_sys::child::{find_program as find, search_directories};
 
 use crate::command::{self, CommandSpec};
 
-/// Searched after `PATH`: ordinary users often lack them there.
-const SYSTEM_DIRECTORIES: [&str; 6] =
-    ["/usr/local/sbin", "/usr/sbin", "/sbin", "/usr/local/bin", "/usr/bin", "/bin"];
 const VERSION_LIMIT: Duration = Duration::from_secs(10);
 
 /// Names of the package that brings a program, by family of distributions.
@@ -67,36 +65,6 @@ pub fn all() -> Vec<ToolDef> {
         }
     }
     tools
-}
-
-/// The path of the program `name`, from `PATH` or the system's usual directories.
-#[must_use]
-pub fn find(name: &str) -> Option<PathBuf> {
-    let executable = |path: &PathBuf| {
-        use std::os::unix::fs::PermissionsExt;
-        std::fs::metadata(path)
-            .is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
-    };
-    if name.is_empty() || name.contains('/') {
-        return None;
-    }
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    search_directories(&path).into_iter().map(|directory| directory.join(name)).find(executable)
-}
-
-/// `path` (as `PATH` has it) and the system's usual directories behind it, each once: what programs
-/// that call others need too.
-#[must_use]
-pub fn search_directories(path: &OsStr) -> Vec<PathBuf> {
-    let mut directories: Vec<PathBuf> = Vec::new();
-    // Relative entries would mean another program in another directory.
-    let listed = std::env::split_paths(path).filter(|directory| directory.is_absolute());
-    for directory in listed.chain(SYSTEM_DIRECTORIES.iter().map(PathBuf::from)) {
-        if !directories.contains(&directory) {
-            directories.push(directory);
-        }
-    }
-    directories
 }
 
 /// What the program says its version is; `None` where it is missing, silent, or complains instead.
@@ -199,17 +167,10 @@ mod tests {
     }
 
     #[test]
-    fn the_system_directories_are_searched_last() {
-        let found = search_directories(OsStr::new("/opt/x:bin::/usr/bin"));
-        assert_eq!(found[..2], [PathBuf::from("/opt/x"), "/usr/bin".into()]);
-        assert_eq!(found.len(), 1 + SYSTEM_DIRECTORIES.len(), "{found:?}");
-    }
-
-    #[test]
-    fn programs_are_found_by_name_only() {
+    fn what_is_missing_is_told() {
         assert!(is_installed("sh"));
-        for name in ["", "no-such-program", "/bin/sh", "../bin/sh"] {
-            assert_eq!(find(name), None, "{name}");
-        }
+        let none = ToolDef { name: "no-such-program", ..SIGNATURE_READERS[0] };
+        let sh = ToolDef { name: "sh", ..none };
+        assert_eq!(missing(&[sh, none]), [none]);
     }
 }

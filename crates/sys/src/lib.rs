@@ -15,6 +15,7 @@
 //! | [`cpu`] | who burnt processor time: this process, its children, the whole machine |
 //! | [`kthreads`] | what the kernel's own threads burnt, by name |
 //! | [`process`] | children that die with us, who is alive, signals, the terminal |
+//! | [`child`] | external programs: found, supervised, drained, timed |
 //! | [`file`](mod@file) | allocate files, free space, durable directories |
 //! | [`kernel`] | kernel, processor, memory and host facts for the record |
 //!
@@ -25,6 +26,7 @@ pub mod block;
 pub mod buffer;
 pub mod caches;
 pub mod calls;
+pub mod child;
 pub mod clock;
 pub mod counters;
 pub mod cpu;

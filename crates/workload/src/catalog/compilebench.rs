@@ -192,6 +192,7 @@ pub static DEF: WorkloadDef = WorkloadDef {
     check,
     run: |context: &mut Context<'_>| run(context, &Settings::new(context.params, context.seed)?),
     peak_bytes,
+    rungs: None,
     dry_run: Some(dry_run),
 };
 

@@ -26,6 +26,9 @@ pub struct WorkloadDef {
     pub peak_bytes: fn(&Params) -> anyhow::Result<Option<u64>>,
     /// Runs it: every phase that finishes is handed to the context.
     pub run: fn(&mut Context<'_>) -> anyhow::Result<()>,
+    /// The loads that `calibrate=true` climbs, each heavier than the one before, with `calibrate=false`;
+    /// `None` where the workload has no such parameter.
+    pub rungs: Option<fn(&Params) -> Vec<Params>>,
     /// The operations that it would do, without doing them; `None` where that has no interest.
     pub dry_run: Option<fn(&Params, seed: u64) -> anyhow::Result<DryRun>>,
 }

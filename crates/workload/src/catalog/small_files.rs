@@ -99,6 +99,7 @@ pub static DEF: WorkloadDef = WorkloadDef {
     check,
     peak_bytes,
     run,
+    rungs: None,
     dry_run: None,
 };
 
