@@ -10,6 +10,7 @@ use std::sync::{Mutex, PoisonError};
 use fsdyno_model::cold::Cold;
 use fsdyno_model::param::Params;
 use fsdyno_model::record::{PhaseRecord, Warning};
+use fsdyno_model::units::human_bytes;
 use fsdyno_model::wire::{self, Manifest, MeasureSpec, Message, Reply};
 use fsdyno_sys::caches::{CacheLevel, drop_caches};
 use fsdyno_sys::calls::{Calls, Real};
@@ -215,11 +216,21 @@ impl<'a> Context<'a> {
         })
     }
 
-    /// Hands over a finished phase.
+    /// Hands over a finished phase. Where the device tells that it did not start as cold as it should,
+    /// a reader of the numbers is told too.
     ///
     /// # Errors
     /// When whoever listens is gone.
     pub fn finish_phase(&self, record: PhaseRecord) -> anyhow::Result<()> {
+        if let Some(message) = warmth(&record) {
+            self.warn(Warning {
+                code: "not-cold".to_owned(),
+                message,
+                advice: "look for another cache under the target, or take what the device did not \
+                         read for compression"
+                    .to_owned(),
+            })?;
+        }
         self.say(&Message::Phase(Box::new(record)))
     }
 
@@ -245,7 +256,54 @@ impl<'a> Context<'a> {
     }
 }
 
+/// Bytes from which on a phase proves by its traffic whether it was cold.
+const PROVING_BYTES: u64 = 1 << 20;
+/// Share of the bytes read that must have come from the device, in percent. Compression takes some of
+/// it: a constant payload much.
+const COLD_PERCENT: u64 = 2;
+
+/// How a phase that should have started cold did not; `None` where nothing speaks against it.
+fn warmth(record: &PhaseRecord) -> Option<String> {
+    let how = record.cold.filter(|how| *how != Cold::None)?;
+    let from_device = record.device.read_bytes?;
+    let asked = record.read_bytes;
+    if asked < PROVING_BYTES || from_device / COLD_PERCENT >= asked / 100 {
+        return None;
+    }
+    Some(format!(
+        "{} read {} after {}, but the device only {}: most came from memory",
+        record.name,
+        human_bytes(asked),
+        how.word(),
+        human_bytes(from_device)
+    ))
+}
+
 fn open_root(path: &Path) -> anyhow::Result<OwnedFd> {
     let opened = Real.open_root(path);
     Ok(opened.map_err(|errno| call_failed("open", path.display().to_string(), errno))?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_phase_that_was_served_from_memory_is_told() {
+        const MIB: u64 = 1 << 20;
+        for (cold, read_bytes, device, told) in [
+            (Some(Cold::Remount), 100 * MIB, Some(100 * MIB), false),
+            (Some(Cold::Remount), 100 * MIB, Some(3 * MIB), false),
+            (Some(Cold::Remount), 100 * MIB, Some(MIB), true),
+            (Some(Cold::DropCaches), 100 * MIB, Some(0), true),
+            (Some(Cold::DropCaches), 100 * MIB, None, false),
+            (Some(Cold::DropCaches), MIB / 2, Some(0), false),
+            (Some(Cold::None), 100 * MIB, Some(0), false),
+            (None, 100 * MIB, Some(0), false),
+        ] {
+            let mut record = PhaseRecord::new("read", "files_per_s");
+            (record.cold, record.read_bytes, record.device.read_bytes) = (cold, read_bytes, device);
+            assert_eq!(warmth(&record).is_some(), told, "{cold:?} {read_bytes} {device:?}");
+        }
+    }
 }

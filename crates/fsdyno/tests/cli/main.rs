@@ -1,6 +1,7 @@
 //! End-to-end tests through the real binary, one module for each topic.
 
 mod clean;
+mod cold;
 mod compare_directory;
 mod dataset;
 mod documents;

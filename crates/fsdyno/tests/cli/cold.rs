@@ -1,0 +1,83 @@
+//! Phases that start cold: how they are made so, and the proof by what the device read.
+
+use crate::sandbox::{Sandbox, can_format, outcomes};
+use serde_json::Value;
+
+const ALL: [&str; 5] = ["ext2", "ext3", "ext4", "xfs", "btrfs"];
+
+/// Runs small files of 16 KiB on `targets`; gives the trials.
+fn run(sandbox: &Sandbox, targets: &[&str], cold: &str) -> Vec<Value> {
+    let images = sandbox.images().display().to_string();
+    let workload = format!("small-files:files=400,size=16KiB,cold={cold}");
+    let mut arguments = vec!["compare"];
+    arguments.extend(targets);
+    arguments.extend(["--dir", &images, "--size", "1GiB", "-n", "1", "-w", &workload]);
+    arguments.extend(["--json", "-"]);
+    let finished = sandbox.run(arguments);
+    finished.assert_code(0);
+    let result = finished.json();
+    assert!(outcomes(&result).iter().all(|outcome| *outcome == "completed"), "{result}");
+    result["trials"].as_array().unwrap().clone()
+}
+
+fn phase<'a>(trial: &'a Value, name: &str) -> &'a Value {
+    let phases = trial["phases"].as_array().unwrap();
+    phases.iter().find(|phase| phase["name"] == name).unwrap_or_else(|| panic!("no {name}"))
+}
+
+fn warnings(trial: &Value) -> Vec<&str> {
+    let warnings = trial["warnings"].as_array().unwrap();
+    warnings.iter().map(|warning| warning["code"].as_str().unwrap()).collect()
+}
+
+#[test]
+fn a_remounted_target_reads_from_its_device() {
+    if !can_format(&ALL) {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    for cold in ["remount", "drop-caches"] {
+        for trial in run(&sandbox, &ALL, cold) {
+            let target = &trial["target"];
+            assert_eq!(phase(&trial, "create")["cold"], Value::Null);
+            for name in ["stat", "read", "delete"] {
+                assert_eq!(phase(&trial, name)["cold"], cold, "{target} {name}");
+            }
+            let read = phase(&trial, "read");
+            let asked = read["read_bytes"].as_f64().unwrap();
+            assert_eq!(asked, 400.0 * 16384.0);
+            let share = read["device"]["read_bytes"].as_f64().unwrap() / asked;
+            assert!(
+                share > 0.95,
+                "{target} after {cold}: {share} of the bytes came from the device"
+            );
+            assert!(!warnings(&trial).contains(&"not-cold"), "{target}");
+        }
+    }
+    sandbox.assert_nothing_left();
+}
+
+#[test]
+fn a_warm_target_does_not() {
+    if !can_format(&ALL) {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    for trial in run(&sandbox, &ALL, "none") {
+        let read = phase(&trial, "read");
+        assert_eq!(read["cold"], Value::Null);
+        assert_eq!(read["device"]["read_bytes"], 0, "{}", trial["target"]);
+    }
+}
+
+#[test]
+fn a_directory_cannot_be_mounted_again_and_says_so() {
+    let sandbox = Sandbox::new();
+    let directory = sandbox.path().join("work");
+    std::fs::create_dir(&directory).unwrap();
+    let target = format!("dir:{}", directory.display());
+    let trials = run(&sandbox, &[&target], "remount");
+    assert!(warnings(&trials[0]).contains(&"not-remounted"), "{}", trials[0]);
+    let expected = if fsdyno_sys::caches::can_drop_caches() { "drop-caches" } else { "none" };
+    assert_eq!(phase(&trials[0], "read")["cold"], expected);
+}
