@@ -10,7 +10,9 @@ use std::sync::atomic::{AtomicI32, Ordering};
 
 use rustix::io::Errno;
 pub use rustix::process::Signal;
-use rustix::process::{Pid, getpid, getppid, set_parent_process_death_signal};
+use rustix::process::{
+    Pid, getpid, getppid, set_parent_process_death_signal, test_kill_process_group,
+};
 use rustix::thread::CapabilitySet;
 
 use crate::error::{Result, SysError};
@@ -49,6 +51,22 @@ pub fn kill_group(pid: u32, signal: Signal) -> Result<()> {
     }
 }
 
+/// True while a process of the group led by `pid` runs, even after its leader; corpses do not count.
+pub fn group_is_alive(pid: u32) -> bool {
+    let leader = i32::try_from(pid).ok().and_then(Pid::from_raw);
+    let exists = |group| test_kill_process_group(group) != Err(Errno::SRCH);
+    if !leader.is_some_and(exists) {
+        return false;
+    }
+    // Corpses exist for the kernel. In a container nobody may ever bury those whose parent has gone.
+    let Ok(entries) = fs::read_dir("/proc") else { return true };
+    let numbers = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    let mut stats = numbers.filter_map(|other: u32| {
+        parse_stat(&fs::read_to_string(format!("/proc/{other}/stat")).ok()?)
+    });
+    stats.any(|stat| stat.group == pid && stat.is_alive())
+}
+
 /// What tells a process from a later one with the same number. Only within one boot: record
 /// [`crate::kernel::boot_id`] beside it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -62,8 +80,7 @@ pub struct ProcessIdentity {
 /// The identity of the process `pid`, or `None` where there is none, or only its corpse (a zombie).
 pub fn identity(pid: u32) -> Option<ProcessIdentity> {
     let stat = parse_stat(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)?;
-    let alive = !matches!(stat.state, 'Z' | 'X' | 'x');
-    alive.then_some(ProcessIdentity { pid, start_ticks: stat.start_ticks })
+    stat.is_alive().then_some(ProcessIdentity { pid, start_ticks: stat.start_ticks })
 }
 
 /// The identity of this process.
@@ -85,9 +102,18 @@ pub fn is_alive(process: &ProcessIdentity) -> bool {
 pub(crate) struct ProcessStat {
     pub state: char,
     pub parent_pid: u32,
+    /// Process that leads, or led, its group.
+    pub group: u32,
     /// User and kernel time, in clock ticks.
     pub cpu_ticks: u64,
     pub start_ticks: u64,
+}
+
+impl ProcessStat {
+    /// False for a corpse that nobody has waited for.
+    fn is_alive(&self) -> bool {
+        !matches!(self.state, 'Z' | 'X' | 'x')
+    }
 }
 
 /// Fields are counted from the last `)`: the name before it may hold anything.
@@ -99,6 +125,7 @@ pub(crate) fn parse_stat(text: &str) -> Option<ProcessStat> {
     Some(ProcessStat {
         state: field(3)?.chars().next()?,
         parent_pid: field(4)?.parse().ok()?,
+        group: field(5)?.parse().ok()?,
         cpu_ticks: ticks(14)?.checked_add(ticks(15)?)?,
         start_ticks: ticks(22)?,
     })
@@ -230,11 +257,11 @@ mod tests {
 
     #[test]
     fn stat_is_parsed_whatever_the_name_holds() {
-        let rest = "S 2 0 0 0 -1 69238880 0 0 0 0 7 5 0 0 20 0 1 0 33 0 0";
+        let rest = "S 2 3 0 0 -1 69238880 0 0 0 0 7 5 0 0 20 0 1 0 33 0 0";
         for name in ["jbd2/loop0-8", "a) R 9 (b", "", "x\ny"] {
             let stat = parse_stat(&format!("41 ({name}) {rest}")).unwrap();
             let expected =
-                ProcessStat { state: 'S', parent_pid: 2, cpu_ticks: 12, start_ticks: 33 };
+                ProcessStat { state: 'S', parent_pid: 2, group: 3, cpu_ticks: 12, start_ticks: 33 };
             assert_eq!(stat, expected, "{name:?}");
         }
         for text in ["", "41", "41 (x)", "41 (x) S", "41 (x) S y 0 0", "41 (x S 2 0 0"] {
@@ -280,9 +307,11 @@ mod tests {
         io::BufRead::read_line(&mut io::BufReader::new(child.stdout.take().unwrap()), &mut line)
             .unwrap();
         let grandchild = identity(line.trim().parse().unwrap()).unwrap();
+        assert!(group_is_alive(child.id()) && !group_is_alive(grandchild.pid));
         kill_group(child.id(), Signal::KILL).unwrap();
         child.wait().unwrap();
         assert!(within(Duration::from_secs(10), || !is_alive(&grandchild)));
+        assert!(!group_is_alive(child.id()));
         kill_group(child.id(), Signal::KILL).unwrap();
         for pid in [0, 1, u32::MAX] {
             assert_eq!(kill_group(pid, Signal::TERM).unwrap_err().errno, Errno::INVAL);
