@@ -174,6 +174,11 @@ pub enum Message {
     Verified(VerifyRecord),
     /// The end, in good order.
     Finished,
+    /// The end, because something that the workload needs is not there: a compiler, an archive.
+    Skipped {
+        /// What is missing, and what to install or give.
+        reason: String,
+    },
     /// The end, because something failed.
     Failed {
         /// Phase.

@@ -1,5 +1,6 @@
-//! How a workload fails: errors that name the call, the path and the errno, with what to try; and
-//! the request to stop. Built only once something has gone wrong, never in the hot loop.
+//! How a workload fails: errors that name the call, the path and the errno, with what to try; what is
+//! missing on the machine; and the request to stop. Built only once something has gone wrong, never in
+//! the hot loop.
 
 use std::ffi::CStr;
 use std::fmt;
@@ -52,6 +53,22 @@ fn advice(errno: Errno) -> Option<&'static str> {
         _ => return None,
     })
 }
+
+/// Something that a workload needs is not on this machine: its trial is skipped, not failed. As the
+/// error of a workload it may lie under any context.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unavailable(
+    /// What is missing, and what to install or give.
+    pub String,
+);
+
+impl fmt::Display for Unavailable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Unavailable {}
 
 /// A signal asked the workload to stop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

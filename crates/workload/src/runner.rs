@@ -14,6 +14,7 @@ use fsdyno_model::wire::{self, MeasureSpec, Message, Spec, Task, VerifySpec};
 use crate::catalog;
 use crate::contents;
 use crate::context::{Context, Progress};
+use crate::failure::Unavailable;
 use crate::floor;
 use crate::fragmentation;
 
@@ -60,9 +61,18 @@ pub fn serve(mut input: impl Read + Send, output: impl Write + Send) -> i32 {
         });
         catch_unwind(work).unwrap_or_else(|panic| Err(anyhow!("{}", panic_text(panic.as_ref()))))
     });
-    match outcome.and_then(|()| send(&Message::Finished).context("write the last message")) {
+    let last = match outcome {
+        Ok(()) => Message::Finished,
+        Err(error) if error.is::<Unavailable>() => Message::Skipped { reason: format!("{error:#}") },
+        Err(error) => return fail(&progress.phase(), format!("{error:#}"), EXIT_FAILED),
+    };
+    match send(&last) {
         Ok(()) => EXIT_FINISHED,
-        Err(error) => fail(&progress.phase(), format!("{error:#}"), EXIT_FAILED),
+        Err(error) => fail(
+            &progress.phase(),
+            format!("write to the controlling process: {error}"),
+            EXIT_FAILED,
+        ),
     }
 }
 

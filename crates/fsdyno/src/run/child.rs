@@ -32,6 +32,11 @@ pub enum End {
         /// What failed, on what, and what to try.
         error: String,
     },
+    /// It lacked something that the workload needs.
+    Skipped {
+        /// What is missing, and what to try.
+        reason: String,
+    },
     /// It was stopped because the user or the system wanted so.
     Interrupted,
     /// It was stopped at the deadline.
@@ -160,6 +165,7 @@ fn hear(
                 Message::Manifest(manifest) => answer.manifest = Some(manifest),
                 Message::Verified(record) => answer.verified = Some(record),
                 Message::Finished => end = Some(End::Finished),
+                Message::Skipped { reason } => end = Some(End::Skipped { reason }),
                 Message::Failed { stage, error } => end = Some(End::Failed { stage, error }),
             },
             Ok(Err(error)) => {

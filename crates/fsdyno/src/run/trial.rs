@@ -64,26 +64,45 @@ pub fn execute(
 struct Unfinished {
     stage: String,
     error: String,
-    kind: StageErrorKind,
+    kind: UnfinishedKind,
+}
+
+#[derive(Clone, Copy)]
+enum UnfinishedKind {
+    Failed,
+    TimedOut,
+    Interrupted,
+    Skipped,
+}
+
+impl From<StageErrorKind> for UnfinishedKind {
+    fn from(kind: StageErrorKind) -> UnfinishedKind {
+        match kind {
+            StageErrorKind::Failed => UnfinishedKind::Failed,
+            StageErrorKind::TimedOut => UnfinishedKind::TimedOut,
+            StageErrorKind::Interrupted => UnfinishedKind::Interrupted,
+        }
+    }
 }
 
 impl From<StageError> for Unfinished {
     fn from(error: StageError) -> Unfinished {
-        Unfinished { stage: error.stage.to_owned(), error: error.error, kind: error.kind }
+        Unfinished { stage: error.stage.to_owned(), error: error.error, kind: error.kind.into() }
     }
 }
 
 impl Unfinished {
     fn failed(stage: impl Into<String>, error: impl Into<String>) -> Unfinished {
-        Unfinished { stage: stage.into(), error: error.into(), kind: StageErrorKind::Failed }
+        Unfinished { stage: stage.into(), error: error.into(), kind: UnfinishedKind::Failed }
     }
 
     fn outcome(self, limit_s: u64) -> Outcome {
         let Unfinished { stage, error, kind } = self;
         match kind {
-            StageErrorKind::Failed => Outcome::Failed { stage, error },
-            StageErrorKind::Interrupted => Outcome::Interrupted { stage },
-            StageErrorKind::TimedOut => {
+            UnfinishedKind::Failed => Outcome::Failed { stage, error },
+            UnfinishedKind::Skipped => Outcome::Skipped { reason: error },
+            UnfinishedKind::Interrupted => Outcome::Interrupted { stage },
+            UnfinishedKind::TimedOut => {
                 let limit = fsdyno_model::units::human_duration(limit_s * 1_000_000_000);
                 let error = format!(
                     "the trial was not done within {limit} (trial_timeout in a plan, --trial-timeout)"
@@ -245,9 +264,10 @@ impl Trial<'_, '_> {
 fn ended(end: End, last_phase: String) -> Result<(), Unfinished> {
     let (stage, error, kind) = match end {
         End::Finished => return Ok(()),
-        End::Failed { stage, error } => (stage, error, StageErrorKind::Failed),
-        End::Interrupted => (last_phase, String::new(), StageErrorKind::Interrupted),
-        End::TimedOut => (last_phase, String::new(), StageErrorKind::TimedOut),
+        End::Failed { stage, error } => (stage, error, UnfinishedKind::Failed),
+        End::Skipped { reason } => (last_phase, reason, UnfinishedKind::Skipped),
+        End::Interrupted => (last_phase, String::new(), UnfinishedKind::Interrupted),
+        End::TimedOut => (last_phase, String::new(), UnfinishedKind::TimedOut),
     };
     Err(Unfinished { stage, error, kind })
 }
