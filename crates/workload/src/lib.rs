@@ -8,6 +8,7 @@
 //! | [`params`] | the parameters that several workloads have |
 //! | [`context`] | what a running workload is given |
 //! | [`phase`] | the timed region and the record of a phase |
+//! | [`program`] | external programs as part of a workload |
 //! | [`jobs`] | several threads that work at the same time |
 //! | [`fragmentation`] | the phase that counts extents, available to all |
 //! | [`recorder`] | latency of every call by kind |
@@ -34,6 +35,7 @@ pub mod params;
 pub mod payload;
 pub mod phase;
 pub mod probe;
+pub mod program;
 pub mod recorder;
 pub mod rng;
 pub mod runner;
