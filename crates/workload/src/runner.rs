@@ -63,7 +63,9 @@ pub fn serve(mut input: impl Read + Send, output: impl Write + Send) -> i32 {
     });
     let last = match outcome {
         Ok(()) => Message::Finished,
-        Err(error) if error.is::<Unavailable>() => Message::Skipped { reason: format!("{error:#}") },
+        Err(error) if error.is::<Unavailable>() => {
+            Message::Skipped { reason: format!("{error:#}") }
+        }
         Err(error) => return fail(&progress.phase(), format!("{error:#}"), EXIT_FAILED),
     };
     match send(&last) {
