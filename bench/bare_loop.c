@@ -3,10 +3,10 @@
  * `small-files` workload in one directory, in a bare loop, with names and
  * buffers prepared before and nothing recorded but the time of each phase.
  *
- *     bare_loop DIRECTORY FILES BYTES
+ *     bare_loop DIRECTORY FILES BYTES [create]
  *
  * Prints `PHASE NANOSECONDS` for create, stat, read and delete. The directory
- * must exist and is empty again afterwards.
+ * must exist and is empty again afterwards; with `create` the files stay.
  */
 #define _GNU_SOURCE
 #include <err.h>
@@ -79,8 +79,9 @@ static void delete_all(int dir, const char *names, long files)
 
 int main(int argc, char **argv)
 {
-    if (argc != 4)
-        errx(2, "usage: bare_loop DIRECTORY FILES BYTES");
+    int only_create = argc == 5 && strcmp(argv[4], "create") == 0;
+    if (argc != 4 && !only_create)
+        errx(2, "usage: bare_loop DIRECTORY FILES BYTES [create]");
     long files = atol(argv[2]);
     long bytes = atol(argv[3]);
     if (files <= 0 || files > 10000000 || bytes <= 0 || bytes > READ_BYTES)
@@ -102,6 +103,10 @@ int main(int argc, char **argv)
     long long t0 = now_ns();
     create_all(dir, names, files, payload, (size_t)bytes);
     long long t1 = now_ns();
+    if (only_create) {
+        printf("create %lld\n", t1 - t0);
+        return 0;
+    }
     stat_all(dir, names, files);
     long long t2 = now_ns();
     read_all(dir, names, files, buffer, (size_t)bytes);
