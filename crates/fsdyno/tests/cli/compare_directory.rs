@@ -1,10 +1,8 @@
 //! From a plan to a table without root, on a directory.
 
-use std::os::unix::fs::PermissionsExt;
-use std::process::Command;
 use std::time::{Duration, Instant};
 
-use crate::sandbox::{Finished, Sandbox, outcomes, skip};
+use crate::sandbox::{Sandbox, outcomes};
 
 const PLAN: &str = r#"
 [plan]
@@ -43,7 +41,7 @@ fn from_a_plan_to_a_table() {
     let plan = plan(&sandbox);
     let arguments = ["run", plan.as_str(), "--json", "result.json"];
     let started = Instant::now();
-    let finished = match as_nobody(&sandbox, &arguments) {
+    let finished = match sandbox.run_as_nobody(&arguments) {
         Some(finished) => finished,
         None => sandbox.run(arguments),
     };
@@ -71,32 +69,6 @@ fn from_a_plan_to_a_table() {
         assert!(left.is_empty(), "{left:?}");
     }
     sandbox.assert_nothing_left();
-}
-
-/// Runs the binary as an ordinary user; `None` when we are one already.
-fn as_nobody(sandbox: &Sandbox, arguments: &[&str]) -> Option<Finished> {
-    if !fsdyno_sys::process::is_root() {
-        return None;
-    }
-    // The build may lie where nobody else can read it.
-    let binary = sandbox.path().join("fsdyno");
-    std::fs::copy(env!("CARGO_BIN_EXE_fsdyno"), &binary).unwrap();
-    let place = sandbox.path().display().to_string();
-    let owned = Command::new("chown").args(["-R", "65534:65534", &place]).status().unwrap();
-    assert!(owned.success());
-    std::fs::set_permissions(sandbox.path(), PermissionsExt::from_mode(0o755)).unwrap();
-    let mut command = Command::new("setpriv");
-    command.args(["--reuid=65534", "--regid=65534", "--clear-groups"]).arg(&binary).args(arguments);
-    command.current_dir(sandbox.path()).env("LC_ALL", "C.UTF-8");
-    command.env("XDG_DATA_HOME", sandbox.path().join("data"));
-    command.env("XDG_STATE_HOME", sandbox.path().join("state"));
-    match command.output() {
-        Ok(output) => Some(Finished::of(&output)),
-        Err(error) => {
-            skip(&format!("setpriv is not installed, the plan is run as root: {error}"));
-            None
-        }
-    }
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! End-to-end tests through the real binary, one module for each topic.
 
+mod catalogue;
 mod clean;
 mod cold;
 mod compare_directory;
@@ -12,6 +13,7 @@ mod interruption;
 mod kill;
 mod memory;
 mod plan_errors;
+mod project;
 mod refusal;
 mod sandbox;
 mod tidy;

@@ -1,5 +1,6 @@
 //! A place for one test: its own results, state and images; and the binary set up to use them.
 
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
@@ -44,6 +45,7 @@ impl Sandbox {
             .current_dir(self.path())
             .env("XDG_DATA_HOME", self.path().join("data"))
             .env("XDG_STATE_HOME", self.path().join("state"))
+            .env("XDG_CACHE_HOME", self.path().join("cache"))
             .env_remove("FSDYNO_DB")
             .env("LC_ALL", "C.UTF-8")
             .stdin(Stdio::null());
@@ -54,6 +56,34 @@ impl Sandbox {
     pub fn run<'a>(&self, arguments: impl IntoIterator<Item = &'a str>) -> Finished {
         let output = self.command(arguments).output().expect("the binary starts");
         Finished::of(&output)
+    }
+
+    /// Runs the binary as an ordinary user, who gets this place; `None` when we are one already.
+    pub fn run_as_nobody(&self, arguments: &[&str]) -> Option<Finished> {
+        if !fsdyno_sys::process::is_root() {
+            return None;
+        }
+        // The build may lie where nobody else can read it.
+        let binary = self.path().join("fsdyno");
+        std::fs::copy(env!("CARGO_BIN_EXE_fsdyno"), &binary).unwrap();
+        let place = self.path().display().to_string();
+        let owned = Command::new("chown").args(["-R", "65534:65534", &place]).status().unwrap();
+        assert!(owned.success());
+        std::fs::set_permissions(self.path(), PermissionsExt::from_mode(0o755)).unwrap();
+        let mut command = Command::new("setpriv");
+        command.args(["--reuid=65534", "--regid=65534", "--clear-groups"]);
+        command.arg(&binary).args(arguments);
+        command.current_dir(self.path()).env("LC_ALL", "C.UTF-8").env("HOME", self.path());
+        for (name, directory) in [("DATA", "data"), ("STATE", "state"), ("CACHE", "cache")] {
+            command.env(format!("XDG_{name}_HOME"), self.path().join(directory));
+        }
+        match command.output() {
+            Ok(output) => Some(Finished::of(&output)),
+            Err(error) => {
+                skip(&format!("setpriv is not installed, it is run as root: {error}"));
+                None
+            }
+        }
     }
 
     /// Writes a file and gives its path as text.
