@@ -14,14 +14,17 @@
 //! | [`recorder`] | latency of every call by kind |
 //! | [`probe`] | processor time and device traffic at the edges of samples |
 //! | [`payload`], [`contents`] | the bytes of files, and whether they are still there |
+//! | [`archive`] | archives in the format of tar, read and extracted |
 //! | [`dataset`] | which files a source tree holds before and after a patch and a build |
 //! | [`rng`] | the random draws of workloads, those of CPython among them |
 //! | [`compilebench`] | the operations of one workload |
 //! | [`floor`] | the cost of the harness itself |
+//! | [`read_speed`] | reads from memory and past the cache, timed |
 //! | [`failure`] | how a workload fails |
 //! | [`small_files`] | the loops of one workload |
 #![forbid(unsafe_code)]
 
+pub mod archive;
 pub mod catalog;
 pub mod compilebench;
 pub mod contents;
@@ -36,6 +39,7 @@ pub mod payload;
 pub mod phase;
 pub mod probe;
 pub mod program;
+pub mod read_speed;
 pub mod recorder;
 pub mod rng;
 pub mod runner;

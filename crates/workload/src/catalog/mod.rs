@@ -2,6 +2,7 @@
 //! the check of plans are made from it, and one test walks it.
 
 pub mod compilebench;
+pub mod read_speed;
 pub mod small_files;
 
 use fsdyno_model::info::WorkloadInfo;
@@ -34,7 +35,7 @@ pub struct WorkloadDef {
 }
 
 /// The list.
-pub static ALL: &[&WorkloadDef] = &[&compilebench::DEF, &small_files::DEF];
+pub static ALL: &[&WorkloadDef] = &[&compilebench::DEF, &read_speed::DEF, &small_files::DEF];
 
 /// What is known of every workload, in the order of the list.
 #[must_use]
