@@ -22,6 +22,7 @@
 //! | [`read_speed`] | reads from memory and past the cache, timed |
 //! | [`failure`] | how a workload fails |
 //! | [`small_files`] | the loops of one workload |
+//! | [`postmark`] | the operations of one workload |
 #![forbid(unsafe_code)]
 
 pub mod archive;
@@ -37,6 +38,7 @@ pub mod jobs;
 pub mod params;
 pub mod payload;
 pub mod phase;
+pub mod postmark;
 pub mod probe;
 pub mod program;
 pub mod read_speed;

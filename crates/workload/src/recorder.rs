@@ -52,11 +52,19 @@ pub enum Operation {
     Seek,
     /// Ask for data to be read soon.
     Readahead,
+    /// Ask where the extents of a file lie.
+    Map,
+    /// Make a symbolic link.
+    Symlink,
+    /// Set the permission bits of a file or a directory.
+    Chmod,
+    /// Set the times of a file or a directory.
+    Utimens,
 }
 
 impl Operation {
     /// All kinds, each at the index that is its number.
-    pub const ALL: [Operation; 16] = [
+    pub const ALL: [Operation; 20] = [
         Operation::Create,
         Operation::Open,
         Operation::Write,
@@ -73,6 +81,10 @@ impl Operation {
         Operation::Link,
         Operation::Seek,
         Operation::Readahead,
+        Operation::Map,
+        Operation::Symlink,
+        Operation::Chmod,
+        Operation::Utimens,
     ];
 
     /// Name in records.
@@ -95,6 +107,10 @@ impl Operation {
             Operation::Link => "link",
             Operation::Seek => "seek",
             Operation::Readahead => "readahead",
+            Operation::Map => "map",
+            Operation::Symlink => "symlink",
+            Operation::Chmod => "chmod",
+            Operation::Utimens => "utimens",
         }
     }
 }
