@@ -24,7 +24,7 @@ const MODE_BITS: u32 = 0o1777;
 /// How an archive is extracted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ExtractOptions {
-    /// How many directories at the beginning of each name are left out; entries of which nothing is
+    /// How many directories at the beginning of each name are left out (`.` is none); entries of which nothing is
     /// left are too.
     pub strip_components: u64,
     /// Whether files and directories get the modification times of the archive.
