@@ -17,6 +17,8 @@
 //! | [`process`] | children that die with us, who is alive, signals, the terminal |
 //! | [`child`] | external programs: found, supervised, drained, timed |
 //! | [`file`](mod@file) | allocate files, free space, durable directories |
+//! | [`fiemap`] | the extents of an open file |
+//! | [`fsmap`] | the free extents of a mounted filesystem |
 //! | [`kernel`] | kernel, processor, memory and host facts for the record |
 //!
 //! Two rules hold everywhere: text from `/proc` and `/sys` is parsed by pure functions that never
@@ -31,7 +33,9 @@ pub mod clock;
 pub mod counters;
 pub mod cpu;
 pub mod error;
+pub mod fiemap;
 pub mod file;
+pub mod fsmap;
 pub mod kernel;
 pub mod kthreads;
 pub mod loopdev;

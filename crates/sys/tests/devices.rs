@@ -1,6 +1,8 @@
 //! Loop devices, mounts and counters on the real kernel. Each test needs root and works in its own
 //! mount namespace, so that nothing outlives it; without the means it says why it is skipped.
 
+mod support;
+
 use std::fs::{self, File};
 use std::io::Write;
 use std::os::unix::fs::MetadataExt;
@@ -12,66 +14,9 @@ use fsdyno_sys::Errno;
 use fsdyno_sys::counters::DeviceCounters;
 use fsdyno_sys::kthreads::{KernelThreads, charge};
 use fsdyno_sys::loopdev::{self, LoopDevice, LoopOptions};
-use fsdyno_sys::{block, file, mount, process};
+use fsdyno_sys::{block, mount};
 
-/// A directory on a disk-backed filesystem where possible, with an image in it.
-struct Bench {
-    directory: tempfile::TempDir,
-    image: PathBuf,
-}
-
-impl Bench {
-    fn new(size_bytes: u64) -> Self {
-        let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-        let image = directory.path().join("disk.img");
-        file::allocate(File::create(&image).unwrap(), size_bytes).unwrap();
-        Self { directory, image }
-    }
-
-    fn mount_point(&self) -> PathBuf {
-        let path = self.directory.path().join("mnt");
-        fs::create_dir_all(&path).unwrap();
-        path
-    }
-}
-
-/// Runs `body` in a thread with its own mount table, or prints why not.
-fn in_namespace(body: impl FnOnce() + Send + 'static) {
-    if !process::is_root() || !process::may_mount() {
-        println!("skipped: needs root");
-        return;
-    }
-    if !Path::new("/dev/loop-control").exists() {
-        println!("skipped: this kernel has no loop devices");
-        return;
-    }
-    let thread = std::thread::spawn(|| {
-        mount::private_namespace().unwrap();
-        body();
-    });
-    if let Err(panic) = thread.join() {
-        std::panic::resume_unwind(panic);
-    }
-}
-
-/// Makes a filesystem; false, with a printed reason, where the kernel or the tool is missing.
-fn format(device: &Path, fs_type: &str, arguments: &[&str]) -> bool {
-    let known =
-        fsdyno_sys::kernel::filesystems().unwrap().iter().any(|known| known.name == fs_type);
-    let made = Command::new(format!("mkfs.{fs_type}")).args(arguments).arg(device).output();
-    match made {
-        Ok(output) if known => {
-            assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-            true
-        }
-        _ => {
-            println!(
-                "skipped: {fs_type} is not in this kernel, or mkfs.{fs_type} is not installed"
-            );
-            false
-        }
-    }
-}
+use support::{Bench, format, in_namespace};
 
 fn listed(path: &Path) -> Option<loopdev::AttachedLoop> {
     loopdev::list().unwrap().into_iter().find(|found| found.backing_file == path)
