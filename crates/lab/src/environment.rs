@@ -27,7 +27,8 @@ const SYSCTL: [&str; 10] = [
     "kernel.task_delayacct",
 ];
 
-/// Reads the environment. The tools' versions are asked of the tools themselves.
+/// Reads the environment. The tools' versions are asked of the tools themselves; read speeds, which are
+/// measured and not read, are left to the caller.
 #[must_use]
 pub fn environment(fsdyno_version: &str, image_directory: Option<&Path>) -> Environment {
     let facts = kernel::facts();
@@ -48,6 +49,8 @@ pub fn environment(fsdyno_version: &str, image_directory: Option<&Path>) -> Envi
         root: process::is_root(),
         image_directory: image_directory.map(|path| path.display().to_string()),
         image_filesystem: image_directory.and_then(image_filesystem),
+        cached_read_mib_per_s: None,
+        device_read_mib_per_s: BTreeMap::new(),
         tools: tool_versions(),
         sysctl: SYSCTL.iter().map(|name| ((*name).to_owned(), sysctl(name))).collect(),
     }

@@ -34,6 +34,15 @@ pub struct Environment {
     pub image_directory: Option<String>,
     /// Filesystem under the images, with its source and options.
     pub image_filesystem: Option<String>,
+    /// Reading 2 MiB again and again from the page cache, in MiB (1024 × 1024 bytes) per second, as
+    /// `hdparm -T`; null where it was not measured.
+    #[serde(default)]
+    pub cached_read_mib_per_s: Option<f64>,
+    /// Reading sequentially past the page cache, in MiB per second, as `hdparm -t --direct`, before the
+    /// first trial: by block device, or by the directory in which a file was made for it; null where it
+    /// could not be measured.
+    #[serde(default)]
+    pub device_read_mib_per_s: BTreeMap<String, Option<f64>>,
     /// Versions of the tools that were used, by name.
     #[serde(default)]
     pub tools: BTreeMap<String, Option<String>>,

@@ -28,6 +28,9 @@ pub const MIN_SIZE_BYTES: u64 = 64 << 20;
 pub struct Plan {
     /// Title for people.
     pub title: Option<String>,
+    /// Whether a first impression was asked for instead of a measurement.
+    #[serde(default)]
+    pub quick: bool,
     /// Trials of each target and workload.
     pub trials: u32,
     /// Seed of the order and of everything that is drawn.
@@ -52,6 +55,7 @@ impl Plan {
     pub fn new(quick: bool) -> Plan {
         Plan {
             title: None,
+            quick,
             trials: if quick { QUICK_TRIALS } else { DEFAULT_TRIALS },
             seed: DEFAULT_SEED,
             max_time_s: None,

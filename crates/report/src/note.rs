@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use fsdyno_model::environment::Environment;
 use fsdyno_model::outcome::Outcome;
 use fsdyno_model::record::Warning;
 use fsdyno_model::result::RunResult;
@@ -131,8 +132,23 @@ pub fn headline(result: &RunResult) -> String {
     let kernel = run.environment.kernel_release.as_ref().map(|release| format!("Linux {release}"));
     let machine: Vec<String> = host.into_iter().chain(kernel).collect();
     parts.extend((!machine.is_empty()).then(|| machine.join(", ")));
-    let parts: Vec<String> = parts.iter().map(|part| text::unbroken(part)).collect();
+    let mut parts: Vec<String> = parts.iter().map(|part| text::unbroken(part)).collect();
+    parts.extend(read_speeds(&run.environment));
     parts.join(&format!("{}· ", text::NO_BREAK))
+}
+
+/// `reads: memory 6.10 GiB/s, /var/tmp 512 MiB/s`, in which a line may break after a comma; `None` when
+/// nothing was measured.
+fn read_speeds(environment: &Environment) -> Option<String> {
+    let speed = |what: &str, mib_per_s: f64| {
+        let bytes = units::human_bytes((mib_per_s * f64::from(1 << 20)) as u64);
+        text::unbroken(&format!("{what} {bytes}/s"))
+    };
+    let memory = environment.cached_read_mib_per_s.map(|measured| speed("memory", measured));
+    let devices = environment.device_read_mib_per_s.iter();
+    let devices = devices.filter_map(|(ground, measured)| Some(speed(ground, (*measured)?)));
+    let speeds: Vec<String> = memory.into_iter().chain(devices).collect();
+    (!speeds.is_empty()).then(|| format!("reads:{}{}", text::NO_BREAK, speeds.join(", ")))
 }
 
 /// `images of 3 GiB in /var/tmp (ext4 on /dev/vda)`; `None` when no target has an image.
@@ -227,6 +243,18 @@ mod tests {
             target.device = "/dev/sdz1".to_owned();
         }
         assert_eq!(images(&result), None);
+    }
+
+    #[test]
+    fn read_speeds_are_told_of_where_there_are_some() {
+        let mut result = fixture::three_targets();
+        assert!(!headline(&result).contains("reads"));
+        let environment = &mut result.run.environment;
+        environment.cached_read_mib_per_s = Some(6250.0);
+        environment.device_read_mib_per_s.insert("/dev/sdb".to_owned(), None);
+        environment.device_read_mib_per_s.insert("/var/tmp".to_owned(), Some(512.4));
+        let line = headline(&result).replace(text::NO_BREAK, "_");
+        assert!(line.ends_with("_· reads:_memory_6.10_GiB/s, /var/tmp_512_MiB/s"), "{line}");
     }
 
     #[test]

@@ -2,8 +2,9 @@
 //! past the cache. The workload `read-speed` and the fingerprint of every run use the same loops; what
 //! is read, and what becomes of the figures, is left to them.
 
-use std::ffi::CStr;
+use std::ffi::{CStr, CString};
 use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -65,6 +66,19 @@ impl Source {
             Err(Errno::INVAL | Errno::OPNOTSUPP) => Source::cached(directory, name),
             Err(errno) => Err(call_failed("open", shown(), errno).into()),
         }
+    }
+
+    /// As [`Source::uncached`], by path.
+    ///
+    /// # Errors
+    /// When it cannot be opened in either way.
+    pub fn uncached_at(path: &Path) -> anyhow::Result<Source> {
+        let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
+            anyhow::bail!("{} is neither a file nor a device", path.display());
+        };
+        let failed = |errno| call_failed("open", parent.display().to_string(), errno);
+        let directory = Real.open_root(parent).map_err(failed)?;
+        Source::uncached(&directory, &CString::new(name.as_bytes())?)
     }
 
     /// Reads the first buffer again and again until `end_ns` of the monotonic clock; at least once.
@@ -212,8 +226,7 @@ pub fn write_file(
 
 /// Makes the file `name` in the directory at `path` for a quick look at the disk below: incompressible,
 /// past the cache where that is allowed, durable, as long as can be written in `limit_ns` and no longer
-/// than `most_bytes`. Gives its size in bytes and whether it was written past the cache; without that
-/// its data are in the cache still.
+/// than `most_bytes`. Gives its size in bytes.
 ///
 /// # Errors
 /// When a call fails or a signal asks to stop.
@@ -222,7 +235,7 @@ pub fn write_trial_file(
     name: &CStr,
     most_bytes: u64,
     limit_ns: u64,
-) -> anyhow::Result<(u64, bool)> {
+) -> anyhow::Result<u64> {
     let failed = |call, errno| {
         let below = path.join(name.to_string_lossy().as_ref());
         call_failed(call, below.display().to_string(), errno)
@@ -249,7 +262,7 @@ pub fn write_trial_file(
         }
     }
     Real.fsync(&plain).map_err(|errno| failed("fsync", errno))?;
-    Ok((size_bytes, is_direct))
+    Ok(size_bytes)
 }
 
 #[cfg(test)]
@@ -303,7 +316,7 @@ mod tests {
         for (name, most_bytes, limit_ns, expected) in
             [(c"a", 5 << 20, u64::MAX >> 1, 4 << 20), (c"b", 64 << 20, 0, 2 << 20), (c"c", 1, 9, 0)]
         {
-            let (size, _) = write_trial_file(directory.path(), name, most_bytes, limit_ns).unwrap();
+            let size = write_trial_file(directory.path(), name, most_bytes, limit_ns).unwrap();
             assert_eq!(size, expected);
             let path = directory.path().join(name.to_string_lossy().as_ref());
             assert_eq!(std::fs::metadata(path).unwrap().len(), expected);

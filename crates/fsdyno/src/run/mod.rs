@@ -1,6 +1,7 @@
 //! Running a plan: readiness, order, trials, records kept as they are made.
 
 pub mod child;
+mod fingerprint;
 pub mod progress;
 pub mod schedule;
 pub mod trial;
@@ -54,16 +55,18 @@ pub fn start(plan: &Plan, options: &RunOptions, store: &mut Store) -> anyhow::Re
     process::install_signal_handlers().context("cannot install signal handlers")?;
     let id = new_identifier();
     let ground = Ground::prepare(&id, plan, options)?;
+    let mut environment = fsdyno_lab::environment::environment(
+        env!("CARGO_PKG_VERSION"),
+        Some(&image_directory(plan)),
+    );
+    fingerprint::measure(plan, &ground.workspace, &mut environment, options.quiet);
     let run = StoredRun {
         id,
         started_unix_ns: clock::wall_ns(),
         finished_unix_ns: None,
         command: options.command.clone(),
         plan: plan.clone(),
-        environment: fsdyno_lab::environment::environment(
-            env!("CARGO_PKG_VERSION"),
-            Some(&image_directory(plan)),
-        ),
+        environment,
         warnings: warning::of_plan(plan),
     };
     for warning in &run.warnings {

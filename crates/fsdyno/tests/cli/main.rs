@@ -8,6 +8,8 @@ mod dataset;
 mod documents;
 mod dry_run;
 mod filesystems;
+mod fingerprint;
+mod flip;
 mod full_disk;
 mod interruption;
 mod kill;
