@@ -16,6 +16,7 @@
 //! | [`kthreads`] | what the kernel's own threads burnt, by name |
 //! | [`process`] | children that die with us, who is alive, signals, the terminal |
 //! | [`child`] | external programs: found, supervised, drained, timed |
+//! | [`orphans`] | what such programs leave running |
 //! | [`file`](mod@file) | allocate files, free space, durable directories |
 //! | [`fiemap`] | the extents of an open file |
 //! | [`fsmap`] | the free extents of a mounted filesystem |
@@ -41,6 +42,7 @@ pub mod kthreads;
 pub mod loopdev;
 pub mod mount;
 mod mount_options;
+pub mod orphans;
 pub mod process;
 
 pub use error::{Result, SysError};
