@@ -1,7 +1,43 @@
 //! Disks that are full: the target's and the one under the images.
 
+use std::collections::BTreeSet;
+
 use crate::sandbox::{Sandbox, can_format};
 use serde_json::Value;
+
+/// Workloads that want more than there is, the phase in which they find out, and words of the error:
+/// the path and the reason.
+const TOO_MUCH: &[(&str, &str, &[&str])] = &[
+    ("compilebench:trees=3,runs=0", "initial-create", &["kernel-", "ENOSPC"]),
+    ("small-files:files=100,size=8MiB", "create", &["f000000", "ENOSPC"]),
+    ("million-files:files=100,size=8MiB", "create", &["f000000", "ENOSPC"]),
+    ("bonnie:size=1GiB,ram=0,files=0", "write-block", &["Bonnie", "ENOSPC"]),
+    ("postmark:number=200,size_low=4000000,size_high=8000000", "create", &["ENOSPC"]),
+    ("web-cache:size=600MiB", "extract", &["/", "ENOSPC"]),
+    ("kernel-source:archive=BIG", "extract", &["big-1.0/", "ENOSPC"]),
+    ("package-install:count=400", "install", &["/", "ENOSPC"]),
+    ("read-speed:size=1GiB", "prepare", &["ENOSPC"]),
+    ("command:command=head -c 1G /dev/zero > big", "command", &["No space left on device"]),
+];
+
+/// An archive whose files are together larger than the target, itself small.
+fn big_archive(sandbox: &Sandbox) -> String {
+    let tree = sandbox.path().join("big-1.0");
+    std::fs::create_dir(&tree).unwrap();
+    for index in 0..8 {
+        let file = std::fs::File::create(tree.join(format!("part-{index}"))).unwrap();
+        file.set_len(100 << 20).unwrap();
+    }
+    std::fs::write(tree.join("Makefile"), "tinyconfig vmlinux:\n").unwrap();
+    let archive = sandbox.path().join("big-1.0.tar.gz").display().to_string();
+    let place = sandbox.path().display().to_string();
+    let packed = std::process::Command::new("tar")
+        .args(["-C", &place, "-czf", &archive, "big-1.0"])
+        .status();
+    assert!(packed.unwrap().success());
+    std::fs::remove_dir_all(tree).unwrap();
+    archive
+}
 
 #[test]
 fn a_full_target_is_an_outcome_with_phase_and_path() {
@@ -10,31 +46,26 @@ fn a_full_target_is_an_outcome_with_phase_and_path() {
     }
     let sandbox = Sandbox::new();
     let images = sandbox.images().display().to_string();
-    let finished = sandbox.run([
-        "compare",
-        "ext4",
-        "xfs",
-        "btrfs",
-        "--dir",
-        &images,
-        "--size",
-        "400MiB",
-        "-n",
-        "1",
-        "--workload",
-        "compilebench:trees=3,runs=0",
-        "--json",
-        "-",
-    ]);
-    finished.assert_code(1);
-    let result = finished.json();
-    for trial in result["trials"].as_array().unwrap() {
-        assert_eq!(trial["outcome"], "failed", "{trial}");
-        assert_eq!(trial["stage"], "initial-create", "{trial}");
+    let big = big_archive(&sandbox);
+    for (index, (workload, stage, words)) in TOO_MUCH.iter().enumerate() {
+        let workload = workload.replace("BIG", &big);
+        let target = ["ext4", "xfs", "btrfs"][index % 3];
+        let arguments = ["compare", target, "--dir", &images, "--size", "400MiB", "-n", "1"];
+        let finished = sandbox.run(arguments.into_iter().chain(["-w", &workload, "--json", "-"]));
+        finished.assert_code(1);
+        let result = finished.json();
+        let trial = &result["trials"][0];
+        assert_eq!(trial["outcome"], "failed", "{workload}: {trial}");
+        assert_eq!(trial["stage"], *stage, "{workload}: {}", trial["error"]);
         let error = trial["error"].as_str().unwrap();
-        assert!(error.contains("kernel-") && error.contains("ENOSPC"), "{error}");
+        assert!(words.iter().all(|word| error.contains(word)), "{workload}: {error}");
+        sandbox.assert_nothing_left();
     }
-    sandbox.assert_nothing_left();
+    let kinds: BTreeSet<&str> =
+        TOO_MUCH.iter().map(|(workload, ..)| workload.split(':').next().unwrap()).collect();
+    let known: BTreeSet<&str> =
+        fsdyno_workload::catalog::infos().iter().map(|info| info.name).collect();
+    assert_eq!(kinds, known);
 }
 
 #[test]

@@ -3,6 +3,7 @@
 mod catalogue;
 mod clean;
 mod cold;
+mod command;
 mod compare_directory;
 mod dataset;
 mod documents;
