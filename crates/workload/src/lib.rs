@@ -23,6 +23,7 @@
 //! | [`failure`] | how a workload fails |
 //! | [`small_files`] | the loops of one workload |
 //! | [`postmark`] | the operations of one workload |
+//! | [`package_install`] | packages: a model of a base system, real ones through dpkg, and the listing of both |
 #![forbid(unsafe_code)]
 
 pub mod archive;
@@ -35,6 +36,7 @@ pub mod failure;
 pub mod floor;
 pub mod fragmentation;
 pub mod jobs;
+pub mod package_install;
 pub mod params;
 pub mod payload;
 pub mod phase;
