@@ -1,11 +1,14 @@
-//! Files as containers: allocate them fully, ask for free space, make a directory's entries durable.
+//! Files as containers: allocate them fully, ask for free space, make a directory's entries durable,
+//! stay within one filesystem.
 
-use std::os::fd::AsFd;
+use std::ffi::CStr;
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 
-use rustix::fs::{FallocateFlags, Mode, OFlags};
+use rustix::fs::{FallocateFlags, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 
+use crate::calls::{CallResult, Calls, Real};
 use crate::error::{Result, SysError};
 
 /// Unit of the zeros written by [`write_zeros`], in bytes.
@@ -90,6 +93,19 @@ pub fn sync_directory(path: &Path) -> Result<()> {
     rustix::fs::fsync(directory).map_err(|errno| SysError::at_path("fsync", path, errno))
 }
 
+/// Opens the directory `name` in `dir` unless another filesystem is mounted there; a symbolic link is
+/// not followed. Before Linux 5.6 nothing keeps it from a mount.
+///
+/// # Errors
+/// `EXDEV` where something is mounted on it; otherwise as [`Calls::open_dir`].
+pub fn open_dir_within(dir: &OwnedFd, name: &CStr) -> CallResult<OwnedFd> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    match rustix::fs::openat2(dir, name, flags, Mode::empty(), ResolveFlags::NO_XDEV) {
+        Err(Errno::NOSYS) => Real.open_dir(dir, name),
+        other => other,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -130,6 +146,19 @@ mod tests {
                 .is_no_space()
         );
         assert!(free_space(Path::new("/no/such/path")).unwrap_err().is_not_found());
+    }
+
+    #[test]
+    fn mounts_are_not_entered() {
+        let root = Real.open_root(Path::new("/")).unwrap();
+        assert_eq!(open_dir_within(&root, c"proc").unwrap_err(), Errno::XDEV);
+        let directory = tempfile::tempdir().unwrap();
+        std::fs::create_dir(directory.path().join("d")).unwrap();
+        std::os::unix::fs::symlink("d", directory.path().join("link")).unwrap();
+        let here = Real.open_root(directory.path()).unwrap();
+        assert!(open_dir_within(&here, c"d").is_ok());
+        assert!(open_dir_within(&here, c"link").is_err());
+        assert_eq!(open_dir_within(&here, c"none").unwrap_err(), Errno::NOENT);
     }
 
     #[test]
