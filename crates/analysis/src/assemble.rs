@@ -6,9 +6,10 @@ use std::collections::BTreeMap;
 use fsdyno_model::SCHEMA_VERSION;
 use fsdyno_model::plan::Plan;
 use fsdyno_model::record::{PhaseRecord, TrialRecord, Warning};
-use fsdyno_model::result::{PhaseResult, RunInfo, RunResult, TargetResult, TrialResult};
+use fsdyno_model::result::{PhaseResult, RunInfo, RunResult, TargetResult, TrialResult, Verdict};
 use fsdyno_model::target::{Ground, TargetSpec};
 
+use crate::calibration;
 use crate::interval;
 use crate::percentile;
 use crate::series::WorkloadOrder;
@@ -41,9 +42,31 @@ pub fn assemble(
         targets: plan.targets.iter().map(|target| target_result(target, &in_order)).collect(),
         workloads: plan.workloads.clone(),
         summary: summary::summarize(&labels, &orders, trials),
-        verdicts: verdict::verdicts(&labels, &orders, trials),
+        verdicts: verdicts(plan, &labels, &orders, trials),
         trials: in_order.into_iter().map(trial_result).collect(),
     }
+}
+
+/// The verdict of each workload. Of a ladder it is that of its last rung that was tried, and after it
+/// that of the search, under the label of the workload that was asked for.
+fn verdicts(
+    plan: &Plan,
+    labels: &[&str],
+    orders: &[WorkloadOrder<'_>],
+    trials: &[TrialRecord],
+) -> Vec<Verdict> {
+    let mut told = Vec::new();
+    for (index, verdict) in verdict::verdicts(labels, orders, trials).into_iter().enumerate() {
+        let Some((ladder, rung_index)) = plan.ladder_of(index) else {
+            told.push(verdict);
+            continue;
+        };
+        if rung_index + 1 == calibration::tried_count(plan, ladder, trials) {
+            let text = calibration::verdict(plan, ladder, trials);
+            told.extend([verdict, Verdict { workload: ladder.label.clone(), text }]);
+        }
+    }
+    told
 }
 
 /// Median over the trials of the time that the harness itself spends per operation, in

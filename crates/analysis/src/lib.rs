@@ -10,11 +10,13 @@
 //! | [`series`] | the values of completed trials by phase, target and block |
 //! | [`summary`] | the rows of the summary |
 //! | [`verdict`] | what the numbers say, in words |
+//! | [`calibration`] | whether a load tells targets apart, and whether to try a heavier one |
 //! | [`percentile`] | latency histograms into percentiles |
 //! | [`mod@assemble`] | the whole result document |
 #![forbid(unsafe_code)]
 
 pub mod assemble;
+pub mod calibration;
 pub mod compare;
 pub mod interval;
 pub mod percentile;

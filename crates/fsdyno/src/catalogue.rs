@@ -1,6 +1,16 @@
 //! The catalogues of the other crates as one set of names, for plans, targets and documentation.
 
 use fsdyno_model::info::{FilesystemInfo, Names, WorkloadInfo};
+use fsdyno_model::ladder::Climb;
+use fsdyno_model::param::ParamValue;
+use fsdyno_model::units;
+use fsdyno_model::workload::WorkloadSpec;
+use fsdyno_workload::catalog::WorkloadDef;
+
+/// Phase whose figure decides a calibration, where a workload has it; else its first does.
+const DECISIVE_PHASE: &str = "transactions";
+/// Seconds of a calibration where a workload has no parameter for them.
+const DEFAULT_BUDGET_S: u64 = 600;
 
 /// The catalogue of workloads, documentation only.
 #[must_use]
@@ -26,4 +36,28 @@ pub fn phase_order(kind: &str) -> Vec<&'static str> {
     let info = workloads().into_iter().find(|info| info.name == kind);
     let phases = info.map_or(&[][..], |info| info.phases);
     phases.iter().map(|phase| phase.name).chain(["fsck"]).collect()
+}
+
+/// The loads of a workload that asks to be calibrated (`calibrate=true`).
+#[must_use]
+pub fn climb(spec: &WorkloadSpec) -> Option<Climb> {
+    climb_of(fsdyno_workload::catalog::find(&spec.kind).ok()?, spec)
+}
+
+fn climb_of(def: &WorkloadDef, spec: &WorkloadSpec) -> Option<Climb> {
+    let value = |name: &str| spec.params.iter().find(|(own, _)| *own == name).map(|(_, v)| v);
+    if value("calibrate") != Some(&ParamValue::Flag(true)) {
+        return None;
+    }
+    let rungs = (def.rungs?)(&spec.params);
+    let phases = || def.info.phases.iter().map(|phase| phase.name);
+    let phase = phases().find(|name| *name == DECISIVE_PHASE).or_else(|| phases().next())?;
+    let budget_s = match value("calibrate_budget") {
+        Some(ParamValue::Number(seconds)) => *seconds,
+        Some(ParamValue::Text(text)) => {
+            units::parse_duration_ns(text).map_or(DEFAULT_BUDGET_S, |ns| ns.div_ceil(1_000_000_000))
+        }
+        _ => DEFAULT_BUDGET_S,
+    };
+    Some(Climb { rungs, phase: phase.to_owned(), budget_s })
 }

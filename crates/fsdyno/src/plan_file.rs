@@ -8,7 +8,7 @@ use fsdyno_model::plan::Plan;
 use fsdyno_model::target::Ground;
 
 use crate::cmd::use_color;
-use crate::{bad_input, catalogue, snippet};
+use crate::{bad_input, bad_inputs, catalogue, snippet};
 
 /// Reads a plan and checks it against the catalogues.
 ///
@@ -44,10 +44,11 @@ pub fn workload_errors(plan: &Plan) -> Vec<String> {
     plan.workloads.iter().filter_map(check).collect()
 }
 
-/// Makes every path of the plan absolute, so that a run can be resumed from any directory.
+/// Makes a plan ready to be run: every path absolute, so that a run can be resumed from any directory,
+/// and in the place of every workload that is to be calibrated its rungs.
 ///
 /// # Errors
-/// When the current directory cannot be told.
+/// When the current directory cannot be told; bad input: too few trials or targets for a calibration.
 pub fn resolve_paths(mut plan: Plan) -> anyhow::Result<Plan> {
     let current = std::env::current_dir().context("cannot tell the current directory")?;
     plan.directory = plan.directory.map(|path| current.join(path));
@@ -61,5 +62,5 @@ pub fn resolve_paths(mut plan: Plan) -> anyhow::Result<Plan> {
             workload.params.resolve_paths(def.info.params, &current);
         }
     }
-    Ok(plan)
+    plan.expand(catalogue::climb).map_err(|errors| bad_inputs(&errors))
 }

@@ -14,6 +14,7 @@
 //! | [`target`] | the target grammar of the command line |
 //! | [`workload`] | the workload grammar of the command line |
 //! | [`plan`] | a plan, and its TOML form with every error located |
+//! | [`ladder`] | one workload under ever heavier loads |
 //! | [`outcome`] | how a trial ended |
 //! | [`record`] | what a trial measured |
 //! | [`environment`] | where it was measured |
@@ -26,6 +27,7 @@ pub mod cold;
 pub mod diagnostic;
 pub mod environment;
 pub mod info;
+pub mod ladder;
 pub mod metric;
 pub mod outcome;
 pub mod param;

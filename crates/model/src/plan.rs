@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::diagnostic::Diagnostic;
 use crate::info::Names;
+use crate::ladder::Ladder;
 use crate::target::{DeviceSpec, Ground, TargetSpec};
 use crate::workload::{self, WorkloadSpec};
 
@@ -47,6 +48,9 @@ pub struct Plan {
     pub targets: Vec<TargetSpec>,
     /// The workloads.
     pub workloads: Vec<WorkloadSpec>,
+    /// Which of them are one workload under ever heavier loads.
+    #[serde(default)]
+    pub ladders: Vec<Ladder>,
 }
 
 impl Plan {
@@ -64,6 +68,7 @@ impl Plan {
             directory: None,
             targets: Vec::new(),
             workloads: Vec::new(),
+            ladders: Vec::new(),
         }
     }
 

@@ -12,7 +12,14 @@ pub fn render(result: &RunResult) -> String {
     let mut sections = Vec::new();
     sections.extend(result.run.title.as_ref().map(|title| format!("## {}\n", escape(title))));
     let mut uncertain = false;
+    let left_out = note::left_out(result);
     for workload in &result.workloads {
+        if let Some(left_out) = left_out.iter().find(|it| it.holds(&workload.label)) {
+            if left_out.begins_with(&workload.label) {
+                sections.push(format!("{}\n", escape(&left_out.line())));
+            }
+            continue;
+        }
         let grid = Grid::of(result, &workload.label);
         let mut section = format!("### {}\n", escape(&workload.label));
         if grid.rows.is_empty() {

@@ -59,6 +59,67 @@ pub fn incomplete(result: &RunResult, workload: &str) -> Vec<String> {
     notes
 }
 
+/// Neighbouring workloads of which nothing was begun, for one reason.
+pub struct LeftOut<'a> {
+    /// Their labels.
+    labels: Vec<&'a str>,
+    reason: &'a str,
+}
+
+impl LeftOut<'_> {
+    /// Whether `workload` is the first of them.
+    pub fn begins_with(&self, workload: &str) -> bool {
+        self.labels.first() == Some(&workload)
+    }
+
+    /// Whether `workload` is one of them.
+    pub fn holds(&self, workload: &str) -> bool {
+        self.labels.contains(&workload)
+    }
+
+    /// `postmark rungs 3–7: skipped: rung 2 told all targets apart`.
+    pub fn line(&self) -> String {
+        let rungs: Vec<Option<(&str, &str)>> =
+            self.labels.iter().map(|label| label.rsplit_once(" rung ")).collect();
+        let labels = match rungs.as_slice() {
+            [Some((label, first)), .., Some((last_label, last))] if label == last_label => {
+                format!("{label} rungs {first}–{last}")
+            }
+            _ => text::listed(&self.labels),
+        };
+        format!("{labels}: skipped: {}", brief(self.reason))
+    }
+}
+
+/// The workloads of a run of several that were left out whole, in their order.
+pub fn left_out(result: &RunResult) -> Vec<LeftOut<'_>> {
+    let mut all: Vec<LeftOut<'_>> = Vec::new();
+    let mut before = None;
+    for workload in &result.workloads {
+        let label = workload.label.as_str();
+        let reason = reason_of_all(result, label).filter(|_| result.workloads.len() > 1);
+        match (reason, all.last_mut()) {
+            (Some(reason), Some(last)) if before == Some(reason) => last.labels.push(label),
+            (Some(reason), _) => all.push(LeftOut { labels: vec![label], reason }),
+            (None, _) => {}
+        }
+        before = reason;
+    }
+    all
+}
+
+/// Why every trial of `workload` was skipped; `None` when one was not, or reasons differ.
+fn reason_of_all<'a>(result: &'a RunResult, workload: &str) -> Option<&'a str> {
+    let mut outcomes = result.trials.iter().filter(|it| it.workload == workload).map(|trial| {
+        match &trial.outcome {
+            Outcome::Skipped { reason } => Some(reason.as_str()),
+            _ => None,
+        }
+    });
+    let first = outcomes.next()??;
+    outcomes.all(|reason| reason == Some(first)).then_some(first)
+}
+
 /// The first lines of an error on one line; what tools say of their usage is left to the document.
 fn brief(sentence: &str) -> String {
     let lines: Vec<&str> = sentence.lines().filter(|line| !line.trim().is_empty()).collect();
@@ -218,6 +279,8 @@ pub fn verdicts(result: &RunResult) -> Vec<(String, &str)> {
 
 #[cfg(test)]
 mod tests {
+    use fsdyno_model::workload::WorkloadSpec;
+
     use super::*;
     use crate::fixture;
 
@@ -243,6 +306,45 @@ mod tests {
             target.device = "/dev/sdz1".to_owned();
         }
         assert_eq!(images(&result), None);
+    }
+
+    #[test]
+    fn workloads_that_were_left_out_are_one_line() {
+        let mut result = fixture::targets_with_trials(&["ext4", "xfs"], 2);
+        assert!(left_out(&result).is_empty());
+        let (first, trials) = (result.workloads[0].clone(), result.trials.clone());
+        let mut add = |label: &str, reason: &str| {
+            let label = label.to_owned();
+            result.workloads.push(WorkloadSpec { label: label.clone(), ..first.clone() });
+            result.trials.extend(trials.iter().cloned().map(|mut trial| {
+                trial.workload.clone_from(&label);
+                trial.outcome = Outcome::Skipped { reason: reason.to_owned() };
+                trial
+            }));
+        };
+        for rung in 2..=4 {
+            add(&format!("postmark rung {rung}"), "rung 1 told all targets apart");
+        }
+        add("kernel-source", "no compiler is installed");
+        let lines: Vec<String> = left_out(&result).iter().map(LeftOut::line).collect();
+        assert_eq!(
+            lines,
+            [
+                "postmark rungs 2–4: skipped: rung 1 told all targets apart",
+                "kernel-source: skipped: no compiler is installed"
+            ]
+        );
+        let left = left_out(&result);
+        assert!(left[0].begins_with("postmark rung 2") && left[0].holds("postmark rung 4"));
+        assert!(!left[0].begins_with("postmark rung 3") && !left[0].holds("compilebench"));
+        let table = crate::table::render(
+            &result,
+            crate::table::TableOptions { width: 80, color: false, unicode: true },
+        );
+        assert_eq!(table.matches("rung 1 told all targets apart").count(), 1, "{table}");
+        assert!(!table.contains("No trial completed"), "{table}");
+        let page = crate::markdown::render(&result);
+        assert_eq!(page.matches("rung 1 told all targets apart").count(), 1, "{page}");
     }
 
     #[test]

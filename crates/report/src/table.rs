@@ -48,7 +48,14 @@ pub fn render(result: &RunResult, options: TableOptions) -> String {
     let mut sections = vec![title.collect::<String>() + &headline];
     let mut grids: Vec<Grid> = Vec::new();
     let mut cut_any = vec![false; result.targets.len()];
+    let left_out = note::left_out(result);
     for workload in &result.workloads {
+        if let Some(left_out) = left_out.iter().find(|it| it.holds(&workload.label)) {
+            if left_out.begins_with(&workload.label) {
+                sections.push(page.paragraph(&left_out.line(), "  ", Style::new()));
+            }
+            continue;
+        }
         let grid = Grid::of(result, &workload.label);
         let mut section = page.styled(&page.plain(&workload.label), BOLD) + "\n";
         if grid.rows.is_empty() {

@@ -1,5 +1,6 @@
 //! Running a plan: readiness, order, trials, records kept as they are made.
 
+mod calibration;
 pub mod child;
 mod fingerprint;
 pub mod progress;
@@ -192,10 +193,17 @@ fn trials(
         may_drop_caches: fsdyno_sys::caches::can_drop_caches(),
     };
     let started = Instant::now();
+    let mut calibration = calibration::Calibration::new(run);
     for planned in schedule {
         let case = case(planned);
         let target = &plan.targets[planned.target_index].label;
         let workload = &plan.workloads[planned.workload_index].label;
+        if let Some(left_out) = calibration.left_out(planned, store)? {
+            store.put_trial(&run.id, &left_out.record)?;
+            progress.leave_out(case);
+            left_out.news.iter().for_each(|line| progress.say(line));
+            continue;
+        }
         progress.begin(&format!("{target} {workload} trial {}", planned.trial));
         let not_started = not_started(plan, &ground.ready[planned.target_index], started);
         let (record, leftover) = match not_started {

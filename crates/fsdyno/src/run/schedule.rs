@@ -1,7 +1,9 @@
 //! The order of trials: seeded random blocks, so that a drift of the machine hits all targets alike.
 //!
 //! A block holds one trial of every target on one workload; blocks follow each other trial by
-//! trial. The order is a pure function of the plan: resuming a run computes it again.
+//! trial. The heavier rungs of a ladder come after that, all trials of the second, then all of the third,
+//! since each is tried only if the one before told too little. The order is a pure function of the plan:
+//! resuming a run computes it again.
 
 use fsdyno_model::plan::Plan;
 use rand::{RngExt as _, SeedableRng as _};
@@ -25,23 +27,39 @@ pub struct Planned {
 pub fn schedule(plan: &Plan) -> Vec<Planned> {
     let mut random = Xoshiro256StarStar::seed_from_u64(plan.seed);
     let mut planned = Vec::with_capacity(plan.trial_count());
-    for trial in 1..=plan.trials {
-        for workload_index in 0..plan.workloads.len() {
-            let mut block: Vec<usize> = (0..plan.targets.len()).collect();
-            // Fisher and Yates; our own loop, because the order must not change with the library.
-            for end in (1..block.len()).rev() {
-                let word: u64 = random.random();
-                let pick = (u128::from(word) * (end as u128 + 1)) >> 64;
-                block.swap(end, usize::try_from(pick).expect("below the block's length"));
-            }
-            for target_index in block {
-                let order =
-                    u32::try_from(planned.len()).expect("a plan has fewer than 2^32 trials");
-                planned.push(Planned { target_index, workload_index, trial, order });
+    let rung_of = |workload_index| plan.ladder_of(workload_index).map_or(0, |(_, rung)| rung);
+    let round_count = plan.ladders.iter().map(|ladder| ladder.rung_count).max().unwrap_or(1);
+    for round in 0..round_count {
+        let workloads: Vec<usize> =
+            (0..plan.workloads.len()).filter(|workload| rung_of(*workload) == round).collect();
+        for trial in 1..=plan.trials {
+            for workload_index in &workloads {
+                block(plan, *workload_index, trial, &mut random, &mut planned);
             }
         }
     }
     planned
+}
+
+/// One trial of every target on one workload, in an order that is drawn.
+fn block(
+    plan: &Plan,
+    workload_index: usize,
+    trial: u32,
+    random: &mut Xoshiro256StarStar,
+    planned: &mut Vec<Planned>,
+) {
+    let mut block: Vec<usize> = (0..plan.targets.len()).collect();
+    // Fisher and Yates; our own loop, because the order must not change with the library.
+    for end in (1..block.len()).rev() {
+        let word: u64 = random.random();
+        let pick = (u128::from(word) * (end as u128 + 1)) >> 64;
+        block.swap(end, usize::try_from(pick).expect("below the block's length"));
+    }
+    for target_index in block {
+        let order = u32::try_from(planned.len()).expect("a plan has fewer than 2^32 trials");
+        planned.push(Planned { target_index, workload_index, trial, order });
+    }
 }
 
 /// Seed of one trial: the same for all targets of a block, so that all do the same work.
@@ -60,6 +78,7 @@ pub fn trial_seed(plan: &Plan, planned: &Planned) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use fsdyno_model::ladder::Climb;
     use fsdyno_model::param::Params;
     use fsdyno_model::target::{Ground, TargetSpec};
     use fsdyno_model::workload::WorkloadSpec;
@@ -107,6 +126,27 @@ mod tests {
     }
 
     const GOLDEN: [usize; 9] = [0, 1, 2, 2, 0, 1, 1, 0, 2];
+
+    #[test]
+    fn rungs_follow_each_other() {
+        let mut plan = plan(2, 3, 2, 5);
+        let rungs = vec![Params::default(); 3];
+        let climb = || Climb { rungs: rungs.clone(), phase: "create".to_owned(), budget_s: 1 };
+        plan.trials = 3;
+        plan = plan.expand(|spec| (spec.label == "w1").then(climb)).unwrap();
+        let labels: Vec<&str> = schedule(&plan)
+            .chunks(2)
+            .map(|block| {
+                assert_eq!(block[0].workload_index, block[1].workload_index);
+                plan.workloads[block[0].workload_index].label.as_str()
+            })
+            .collect();
+        let first = ["w0", "w1 rung 1", "w2"];
+        assert_eq!(labels[..9], [first, first, first].concat());
+        assert_eq!(labels[9..12], ["w1 rung 2"; 3]);
+        assert_eq!(labels[12..], ["w1 rung 3"; 3]);
+        assert!(schedule(&plan).iter().enumerate().all(|(at, one)| one.order as usize == at));
+    }
 
     #[test]
     fn first_places_are_spread() {
