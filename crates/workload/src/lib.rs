@@ -22,6 +22,7 @@
 //! | [`read_speed`] | reads from memory and past the cache, timed |
 //! | [`failure`] | how a workload fails |
 //! | [`small_files`] | the loops of one workload |
+//! | [`million_files`] | the operations of one workload |
 //! | [`postmark`] | the operations of one workload |
 //! | [`package_install`] | packages: a model of a base system, real ones through dpkg, and the listing of both |
 #![forbid(unsafe_code)]
@@ -36,6 +37,7 @@ pub mod failure;
 pub mod floor;
 pub mod fragmentation;
 pub mod jobs;
+pub mod million_files;
 pub mod package_install;
 pub mod params;
 pub mod payload;

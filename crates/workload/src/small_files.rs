@@ -121,30 +121,10 @@ impl<C: Calls> Loops<'_, C> {
         buffer: &mut PayloadBuffer,
         recorder: &mut Recorder,
     ) -> Result<(), SysError> {
-        let chunk = buffer.size_bytes();
-        let is_constant = buffer.is_constant();
         let Loops { calls, root, names, size_bytes } = *self;
         for index in files {
-            let name = names.file(index);
-            let failed = |call| move |errno: Errno| name_failed(call, "", name, errno);
-            let file =
-                calls.create(root, name, CreateFlags::EXCLUSIVE).map_err(failed("create"))?;
-            recorder.end(Operation::Create);
-            let mut offset = 0;
-            while offset < size_bytes {
-                let count = chunk.min(size_bytes - offset);
-                let bytes = buffer.bytes(file_key(index), offset, count);
-                if !is_constant {
-                    recorder.begin();
-                }
-                calls.write_all(&file, bytes).map_err(failed("write"))?;
-                recorder.end(Operation::Write);
-                offset += count;
-            }
-            calls.close(file).map_err(failed("close"))?;
-            recorder.end(Operation::Close);
-            recorder.bytes += size_bytes;
-            recorder.files += 1;
+            let content = (file_key(index), size_bytes);
+            create_one(calls, (root, "", names.file(index)), content, buffer, recorder)?;
         }
         Ok(())
     }
@@ -219,6 +199,42 @@ impl<C: Calls> Loops<'_, C> {
         }
         Ok(())
     }
+}
+
+/// Makes one file, which must not exist, writes its contents (their key and their size in bytes) and
+/// closes it. `place` is the open directory, its path for errors (empty: the root), and the file's name.
+///
+/// # Errors
+/// The call that failed, with the name of the file.
+#[inline(always)]
+pub fn create_one<C: Calls>(
+    calls: &C,
+    place: (&C::Fd, &str, &CStr),
+    content: (u64, u64),
+    buffer: &mut PayloadBuffer,
+    recorder: &mut Recorder,
+) -> Result<(), SysError> {
+    let ((directory, owner, name), (content_key, size_bytes)) = (place, content);
+    let failed = |call| move |errno: Errno| name_failed(call, owner, name, errno);
+    let file = calls.create(directory, name, CreateFlags::EXCLUSIVE).map_err(failed("create"))?;
+    recorder.end(Operation::Create);
+    let mut offset = 0;
+    while offset < size_bytes {
+        let count = buffer.size_bytes().min(size_bytes - offset);
+        let is_constant = buffer.is_constant();
+        let bytes = buffer.bytes(content_key, offset, count);
+        if !is_constant {
+            recorder.begin();
+        }
+        calls.write_all(&file, bytes).map_err(failed("write"))?;
+        recorder.end(Operation::Write);
+        offset += count;
+    }
+    calls.close(file).map_err(failed("close"))?;
+    recorder.end(Operation::Close);
+    recorder.bytes += size_bytes;
+    recorder.files += 1;
+    Ok(())
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 //! the check of plans are made from it, and one test walks it.
 
 pub mod compilebench;
+pub mod million_files;
 pub mod package_install;
 pub mod read_speed;
 pub mod small_files;
@@ -36,8 +37,13 @@ pub struct WorkloadDef {
 }
 
 /// The list.
-pub static ALL: &[&WorkloadDef] =
-    &[&compilebench::DEF, &package_install::DEF, &read_speed::DEF, &small_files::DEF];
+pub static ALL: &[&WorkloadDef] = &[
+    &compilebench::DEF,
+    &million_files::DEF,
+    &package_install::DEF,
+    &read_speed::DEF,
+    &small_files::DEF,
+];
 
 /// What is known of every workload, in the order of the list.
 #[must_use]
