@@ -2,6 +2,7 @@
 //! file each, one list. `--format NAME` and its help are made from the list.
 
 pub mod compilebench;
+pub mod postmark;
 
 use fsdyno_model::param::Params;
 use fsdyno_model::record::TrialRecord;
@@ -32,7 +33,7 @@ pub struct OriginalFormat {
 }
 
 /// The list.
-pub static ALL: &[&OriginalFormat] = &[&compilebench::FORMAT];
+pub static ALL: &[&OriginalFormat] = &[&compilebench::FORMAT, &postmark::FORMAT];
 
 /// The format called `name`.
 #[must_use]

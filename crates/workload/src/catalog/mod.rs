@@ -4,6 +4,7 @@
 pub mod compilebench;
 pub mod million_files;
 pub mod package_install;
+pub mod postmark;
 pub mod read_speed;
 pub mod small_files;
 
@@ -41,6 +42,7 @@ pub static ALL: &[&WorkloadDef] = &[
     &compilebench::DEF,
     &million_files::DEF,
     &package_install::DEF,
+    &postmark::DEF,
     &read_speed::DEF,
     &small_files::DEF,
 ];

@@ -1,19 +1,17 @@
 //! `random.Random` of CPython 3.11, draw for draw: the Mersenne Twister MT19937, its seeding from an
-//! integer, and the methods that classic tools written in Python draw with.
+//! integer, and the methods that classic tools written in Python draw with. The twister itself is in
+//! [`super::mt19937`].
 //!
 //! Matsumoto and Nishimura, "Mersenne Twister" (1998) with their initialisation of 2002; what CPython does
 //! with the 32-bit words is from its `Modules/_randommodule.c` and `Lib/random.py`.
 
 use super::Draw;
-
-const WORDS: usize = 624;
-const MIDDLE: usize = 397;
+use super::mt19937::{Mt19937, WORDS};
 
 /// `random.Random(seed)` for a non-negative integer below 2^64.
 #[derive(Debug, Clone)]
 pub struct Cpython {
-    state: [u32; WORDS],
-    position: usize,
+    words: Mt19937,
 }
 
 impl Cpython {
@@ -21,75 +19,15 @@ impl Cpython {
     #[must_use]
     pub fn new(seed: u64) -> Self {
         let key = [seed as u32, (seed >> 32) as u32];
+        let mut state = linear_state(19_650_218);
         // The key is the seed's words, lowest first, without leading zeros but at least one.
-        let mut generator = Self::from_linear(19_650_218);
-        generator.mix_key(if key[1] == 0 { &key[..1] } else { &key });
-        generator
-    }
-
-    fn from_linear(seed: u32) -> Self {
-        let mut state = [0; WORDS];
-        state[0] = seed;
-        for index in 1..WORDS {
-            let previous: u32 = state[index - 1];
-            state[index] = (previous ^ (previous >> 30))
-                .wrapping_mul(1_812_433_253)
-                .wrapping_add(index as u32);
-        }
-        Self { state, position: WORDS }
-    }
-
-    fn mix_key(&mut self, key: &[u32]) {
-        let mut place = 1;
-        for step in 0..WORDS.max(key.len()) {
-            let from_key = step % key.len();
-            self.mix(place, 1_664_525);
-            self.state[place] =
-                self.state[place].wrapping_add(key[from_key]).wrapping_add(from_key as u32);
-            place = self.next_place(place);
-        }
-        for _ in 1..WORDS {
-            self.mix(place, 1_566_083_941);
-            self.state[place] = self.state[place].wrapping_sub(place as u32);
-            place = self.next_place(place);
-        }
-        self.state[0] = 0x8000_0000;
-    }
-
-    fn mix(&mut self, place: usize, multiplier: u32) {
-        let previous = self.state[place - 1];
-        self.state[place] ^= (previous ^ (previous >> 30)).wrapping_mul(multiplier);
-    }
-
-    fn next_place(&mut self, place: usize) -> usize {
-        if place + 1 < WORDS {
-            return place + 1;
-        }
-        self.state[0] = self.state[WORDS - 1];
-        1
-    }
-
-    fn regenerate(&mut self) {
-        for index in 0..WORDS {
-            let joined =
-                (self.state[index] & 0x8000_0000) | (self.state[(index + 1) % WORDS] & 0x7fff_ffff);
-            let twist = if joined & 1 == 1 { 0x9908_b0df } else { 0 };
-            self.state[index] = self.state[(index + MIDDLE) % WORDS] ^ (joined >> 1) ^ twist;
-        }
-        self.position = 0;
+        mix_key(&mut state, if key[1] == 0 { &key[..1] } else { &key });
+        Self { words: Mt19937::from_state(state) }
     }
 
     /// The next 32 random bits.
     pub fn next_u32(&mut self) -> u32 {
-        if self.position == WORDS {
-            self.regenerate();
-        }
-        let mut word = self.state[self.position];
-        self.position += 1;
-        word ^= word >> 11;
-        word ^= (word << 7) & 0x9d2c_5680;
-        word ^= (word << 15) & 0xefc6_0000;
-        word ^ (word >> 18)
+        self.words.next_u32()
     }
 
     /// `getrandbits(bits)`: the low words come first and the last is cut from its top.
@@ -131,6 +69,46 @@ impl Draw for Cpython {
             }
         }
     }
+}
+
+fn linear_state(seed: u32) -> [u32; WORDS] {
+    let mut state = [0; WORDS];
+    state[0] = seed;
+    for index in 1..WORDS {
+        let previous: u32 = state[index - 1];
+        state[index] =
+            (previous ^ (previous >> 30)).wrapping_mul(1_812_433_253).wrapping_add(index as u32);
+    }
+    state
+}
+
+fn mix_key(state: &mut [u32; WORDS], key: &[u32]) {
+    let mut place = 1;
+    for step in 0..WORDS.max(key.len()) {
+        let from_key = step % key.len();
+        mix(state, place, 1_664_525);
+        state[place] = state[place].wrapping_add(key[from_key]).wrapping_add(from_key as u32);
+        place = next_place(state, place);
+    }
+    for _ in 1..WORDS {
+        mix(state, place, 1_566_083_941);
+        state[place] = state[place].wrapping_sub(place as u32);
+        place = next_place(state, place);
+    }
+    state[0] = 0x8000_0000;
+}
+
+fn mix(state: &mut [u32; WORDS], place: usize, multiplier: u32) {
+    let previous = state[place - 1];
+    state[place] ^= (previous ^ (previous >> 30)).wrapping_mul(multiplier);
+}
+
+fn next_place(state: &mut [u32; WORDS], place: usize) -> usize {
+    if place + 1 < WORDS {
+        return place + 1;
+    }
+    state[0] = state[WORDS - 1];
+    1
 }
 
 #[cfg(test)]

@@ -8,11 +8,13 @@
 //! | `seed` | the same with the seed of the trial | sequences that differ from trial to trial |
 
 mod cpython;
+mod mt19937;
 mod xoshiro;
 
 use std::fmt;
 
 pub use cpython::Cpython;
+pub use mt19937::Mt19937;
 pub use xoshiro::Xoshiro;
 
 /// The draws that workloads make. The same seed gives the same draws on every machine and in every release.
