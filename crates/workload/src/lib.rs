@@ -24,10 +24,12 @@
 //! | [`small_files`] | the loops of one workload |
 //! | [`million_files`] | the operations of one workload |
 //! | [`postmark`] | the operations of one workload |
+//! | [`bonnie`] | the operations of one workload |
 //! | [`package_install`] | packages: a model of a base system, real ones through dpkg, and the listing of both |
 #![forbid(unsafe_code)]
 
 pub mod archive;
+pub mod bonnie;
 pub mod catalog;
 pub mod compilebench;
 pub mod contents;

@@ -1,6 +1,7 @@
 //! The catalogue of workloads: one file each, one explicit list. Command-line help, documentation and
 //! the check of plans are made from it, and one test walks it.
 
+pub mod bonnie;
 pub mod compilebench;
 pub mod million_files;
 pub mod package_install;
@@ -39,6 +40,7 @@ pub struct WorkloadDef {
 
 /// The list.
 pub static ALL: &[&WorkloadDef] = &[
+    &bonnie::DEF,
     &compilebench::DEF,
     &million_files::DEF,
     &package_install::DEF,
