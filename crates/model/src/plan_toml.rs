@@ -321,7 +321,7 @@ impl Reader<'_> {
         let name = self.text(kind)?;
         let info = self.keep(kind.span(), self.names.workload(&name))?;
         let mut params = Params::defaults(info.params, false);
-        let mut label = name.clone();
+        let mut label = None;
         for (key, value) in table {
             let key_text = key.get_ref().as_ref();
             match key_text {
@@ -329,7 +329,7 @@ impl Reader<'_> {
                 "label" => {
                     let text = self.text(value).unwrap_or_default();
                     self.keep(value.span(), target::check_label(&text));
-                    label = text;
+                    label = Some(text);
                 }
                 _ if info.params.iter().any(|def| def.name == key_text) => match scalar(value) {
                     Some(text) => {
@@ -350,7 +350,9 @@ impl Reader<'_> {
                 }
             }
         }
-        Some(WorkloadSpec { label, kind: name, params })
+        let mut spec = WorkloadSpec::of(info, params);
+        spec.label = label.unwrap_or(spec.label);
+        Some(spec)
     }
 }
 

@@ -1,12 +1,16 @@
 //! A workload with its parameters, and its grammar on the command line:
 //! `NAME[:key=value,...]`, where a value that has a colon may go on over commas
-//! (`payload=realistic:compressibility=50%,duplication=0%`).
+//! (`payload=realistic:compressibility=50%,duplication=0%`), and free text goes on until the next
+//! parameter of this workload (`command=dd if=/dev/zero of=f bs=1M count=9 iflag=fullblock,count_bytes`).
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::info::Names;
-use crate::param::Params;
+use crate::info::{Names, WorkloadInfo};
+use crate::param::{ParamKind, Params};
+
+/// Characters of a label that is made from a command line.
+const LABEL_CHARS: usize = 30;
 
 /// One workload to run on every target.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -26,8 +30,18 @@ impl WorkloadSpec {
     /// A sentence when there is no such workload.
     pub fn defaults(kind: &str, quick: bool, names: &Names<'_>) -> Result<WorkloadSpec, String> {
         let info = names.workload(kind)?;
-        let params = Params::defaults(info.params, quick);
-        Ok(WorkloadSpec { label: kind.to_owned(), kind: kind.to_owned(), params })
+        Ok(WorkloadSpec::of(info, Params::defaults(info.params, quick)))
+    }
+
+    /// The workload with these parameters, called by its command line where it has one and else by its
+    /// name.
+    #[must_use]
+    pub fn of(info: &WorkloadInfo, params: Params) -> WorkloadSpec {
+        let label = match params.contains(COMMAND) {
+            true => label_of_command(params.text(COMMAND)),
+            false => info.name.to_owned(),
+        };
+        WorkloadSpec { label, kind: info.name.to_owned(), params }
     }
 
     /// Reads a workload as written on the command line.
@@ -40,11 +54,16 @@ impl WorkloadSpec {
         let mut params = Params::defaults(info.params, quick);
         let mut pairs: Vec<(String, String)> = Vec::new();
         let mut errors = Vec::new();
-        for part in rest.split(',').filter(|part| !part.trim().is_empty()) {
+        for part in rest.split(',') {
             let pair = part.split_once('=').map(|(key, value)| (key.trim(), value.trim()));
             let known = pair.is_some_and(|(key, _)| info.params.iter().any(|def| def.name == key));
             match (pair, pairs.last_mut()) {
                 (Some((key, value)), _) if known => pairs.push((key.to_owned(), value.to_owned())),
+                (_, Some((key, value))) if is_free_text(info, key) => {
+                    value.push(',');
+                    value.push_str(part);
+                }
+                _ if part.trim().is_empty() => {}
                 (_, Some((_, value))) if value.contains(':') => {
                     value.push(',');
                     value.push_str(part);
@@ -60,10 +79,32 @@ impl WorkloadSpec {
                 errors.push(error);
             }
         }
-        if errors.is_empty() {
-            Ok(WorkloadSpec { label: kind.to_owned(), kind: kind.to_owned(), params })
-        } else {
-            Err(errors)
+        if errors.is_empty() { Ok(WorkloadSpec::of(info, params)) } else { Err(errors) }
+    }
+}
+
+/// Name of the parameter that holds a command line.
+const COMMAND: &str = "command";
+
+/// Whether any text is a value of the parameter `name`.
+fn is_free_text(info: &WorkloadInfo, name: &str) -> bool {
+    let is_free = |kind, check: bool| kind == ParamKind::Text && !check;
+    info.params.iter().any(|def| def.name == name && is_free(def.kind, def.check.is_some()))
+}
+
+/// A command line as a label: on one line, cut short.
+fn label_of_command(text: &str) -> String {
+    let printable = |c: char| if c.is_control() { ' ' } else { c };
+    let text: String = text.chars().map(printable).collect();
+    let text = text.split_whitespace().collect::<Vec<&str>>().join(" ");
+    if text.is_empty() {
+        return COMMAND.to_owned();
+    }
+    match text.char_indices().nth(LABEL_CHARS) {
+        None => text,
+        Some(_) => {
+            let kept: String = text.chars().take(LABEL_CHARS - 3).collect();
+            format!("{}...", kept.trim_end())
         }
     }
 }
@@ -113,7 +154,53 @@ mod tests {
         ],
         phases: &[],
     };
-    const NAMES: Names<'static> = Names { workloads: &[&INFO], filesystems: &[] };
+    const fn text(name: &'static str) -> ParamDef {
+        let kind = ParamKind::Text;
+        ParamDef { name, kind, default: "none", quick: None, doc: "", check: None }
+    }
+
+    static LINES: WorkloadInfo =
+        WorkloadInfo { name: "command", params: &[text("command"), text("prepare")], ..INFO };
+    const NAMES: Names<'static> = Names { workloads: &[&INFO, &LINES], filesystems: &[] };
+
+    #[test]
+    fn free_text_goes_on_until_the_next_parameter() {
+        for (text, command, prepare) in [
+            ("command:command=make -j2", "make -j2", "none"),
+            ("command:command=a b=c,d=e,,f,prepare=x,y=z", "a b=c,d=e,,f", "x,y=z"),
+            ("command:prepare=x,command=a,prepare=y", "a", "y"),
+            ("command", "none", "none"),
+        ] {
+            let spec = WorkloadSpec::parse(text, false, &NAMES).unwrap();
+            assert_eq!(spec.params.text("command"), command, "{text}");
+            assert_eq!(spec.params.text("prepare"), prepare, "{text}");
+        }
+        assert!(WorkloadSpec::parse("command:x=1", false, &NAMES).is_err());
+    }
+
+    #[test]
+    fn a_command_line_is_its_own_label() {
+        for (text, label) in [
+            ("make -j2", "make -j2"),
+            (" a\n\tb ", "a b"),
+            ("tar xf linux-6.18.tar.xz && make", "tar xf linux-6.18.tar.xz &&..."),
+            ("exactly thirty characters long", "exactly thirty characters long"),
+            (
+                "\u{e4}\u{e4}\u{e4}\u{e4}\u{e4}\u{e4}\u{e4}\u{e4}\u{e4}\u{e4} 12345678901234567890",
+                "\u{e4}\u{e4}\u{e4}\u{e4}\u{e4}\u{e4}\u{e4}\u{e4}\u{e4}\u{e4} 1234567890123456...",
+            ),
+            ("", "command"),
+        ] {
+            assert_eq!(label_of_command(text), label);
+            assert_eq!(crate::target::check_label(label), Ok(()));
+        }
+        let spec = WorkloadSpec::parse("command:command=make -j2", false, &NAMES).unwrap();
+        assert_eq!(spec.label, "make -j2");
+        assert_eq!(
+            WorkloadSpec::defaults("compilebench", false, &NAMES).unwrap().label,
+            "compilebench"
+        );
+    }
 
     #[test]
     fn a_value_with_a_colon_goes_on_over_commas() {

@@ -16,26 +16,28 @@ use rustix::process::{
 use crate::error::{Result, SysError};
 use crate::process::{ProcessIdentity, Signal, identity, parse_stat};
 
+/// How long what is about to end by itself may take.
+const OWN_GRACE: Duration = Duration::from_millis(300);
 /// How long those that were asked to end may take.
 const TERM_GRACE: Duration = Duration::from_secs(1);
 /// How long those that were killed may take: one in the middle of device I/O cannot end at once.
 const KILL_GRACE: Duration = Duration::from_secs(10);
 const POLL: Duration = Duration::from_millis(5);
-/// Characters of a command line that name a process.
-const NAME_CHARS: usize = 40;
 
 /// A child that runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Orphan {
     /// Which process it is.
     pub identity: ProcessIdentity,
-    /// Its command line, cut short.
+    /// The name of its program.
     pub name: String,
 }
 
 /// A child that had ended and was waited for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Buried {
+    /// What its number was.
+    pub pid: u32,
     /// The name of its program.
     pub name: String,
     /// Whether SIGKILL ended it.
@@ -49,6 +51,8 @@ pub struct Ending {
     pub ended: Vec<String>,
     /// Names of those that still run: those of another user, or stuck in the kernel.
     pub left: Vec<String>,
+    /// Those that ended by themselves, or had been killed by somebody else, before their turn came.
+    pub buried: Vec<Buried>,
 }
 
 /// From now on whatever the descendants of this process leave behind becomes its child.
@@ -63,8 +67,8 @@ pub fn adopt() -> Result<()> {
 /// The children that run.
 #[must_use]
 pub fn living() -> Vec<Orphan> {
-    let running = |pid| Some(Orphan { identity: identity(pid)?, name: name_of(pid) });
-    children().into_iter().filter_map(|(pid, _)| running(pid)).collect()
+    let running = |(pid, name)| Some(Orphan { identity: identity(pid)?, name });
+    children().into_iter().filter_map(running).collect()
 }
 
 /// Waits for the children that have ended; from then on their processor time is counted as that of
@@ -78,7 +82,7 @@ pub fn bury() -> Vec<Buried> {
             let Some(number) = raw(pid) else { continue };
             if let Ok(Some((_, status))) = waitpid(Some(number), WaitOptions::NOHANG) {
                 let killed = status.terminating_signal() == Some(Signal::KILL.as_raw());
-                buried.push(Buried { name, killed });
+                buried.push(Buried { pid, name, killed });
             }
         }
         if buried.len() == before {
@@ -88,30 +92,35 @@ pub fn bury() -> Vec<Buried> {
     buried
 }
 
-/// Ends all children but those in `spare`, and what these leave behind in turn: asks them, and kills
-/// them when they do not listen.
+/// Ends all children but those in `spare`, and what these leave behind in turn: gives them a moment to
+/// end by themselves, asks them, and kills them when they do not listen.
 pub fn end(spare: &[ProcessIdentity]) -> Ending {
     let start = Instant::now();
     let mut ending = Ending::default();
     let mut known: Vec<ProcessIdentity> = Vec::new();
     let mut was_killed: Vec<ProcessIdentity> = Vec::new();
     loop {
-        bury();
+        let gone = bury();
+        let is_ours = |pid| known.iter().any(|known| known.pid == pid);
+        ending.buried.extend(gone.into_iter().filter(|one| !is_ours(one.pid)));
         let mut running = living();
         running.retain(|orphan| !spare.contains(&orphan.identity));
         if running.is_empty() {
             return ending;
         }
-        if start.elapsed() > TERM_GRACE + KILL_GRACE {
+        if start.elapsed() > OWN_GRACE + TERM_GRACE + KILL_GRACE {
             ending.left = running.into_iter().map(|orphan| orphan.name).collect();
             return ending;
         }
+        running.retain(|_| start.elapsed() > OWN_GRACE);
         for orphan in running {
             if !known.contains(&orphan.identity) {
                 known.push(orphan.identity);
                 signal(&orphan.identity, Signal::TERM);
                 ending.ended.push(orphan.name);
-            } else if start.elapsed() > TERM_GRACE && !was_killed.contains(&orphan.identity) {
+            } else if start.elapsed() > OWN_GRACE + TERM_GRACE
+                && !was_killed.contains(&orphan.identity)
+            {
                 was_killed.push(orphan.identity);
                 signal(&orphan.identity, Signal::KILL);
             }
@@ -147,23 +156,8 @@ fn children() -> Vec<(u32, String)> {
     let numbers = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
     let child = |pid: u32| {
         let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-        let name = text.split_once('(')?.1.rsplit_once(')')?.0.to_owned();
+        let name = text.split_once('(')?.1.rsplit_once(')')?.0.escape_debug().to_string();
         (parse_stat(&text)?.parent_pid == own).then_some((pid, name))
     };
     numbers.filter_map(child).collect()
-}
-
-/// The command line, cut short; the name of the program where it has none.
-fn name_of(pid: u32) -> String {
-    let read = |file: &str| fs::read(format!("/proc/{pid}/{file}")).unwrap_or_default();
-    let line = String::from_utf8_lossy(&read("cmdline")).replace('\0', " ");
-    let line = if line.trim().is_empty() {
-        String::from_utf8_lossy(&read("comm")).into_owned()
-    } else {
-        line
-    };
-    let line = line.trim();
-    let cut: String = line.chars().take(NAME_CHARS).collect();
-    let rest = if cut.len() < line.len() { "..." } else { "" };
-    format!("{cut}{rest}").escape_debug().to_string()
 }

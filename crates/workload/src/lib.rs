@@ -17,6 +17,7 @@
 //! | [`archive`] | archives in the format of tar, read and extracted |
 //! | [`dataset`] | which files a source tree holds before and after a patch and a build |
 //! | [`rng`] | the random draws of workloads, those of CPython among them |
+//! | [`command_line`] | a command line of the user's, its files and what it leaves behind |
 //! | [`compilebench`] | the operations of one workload |
 //! | [`floor`] | the cost of the harness itself |
 //! | [`read_speed`] | reads from memory and past the cache, timed |
@@ -31,6 +32,7 @@
 pub mod archive;
 pub mod bonnie;
 pub mod catalog;
+pub mod command_line;
 pub mod compilebench;
 pub mod contents;
 pub mod context;

@@ -2,10 +2,15 @@
 
 use std::path::PathBuf;
 
+use clap::builder::PossibleValuesParser;
+use fsdyno_model::cold::Cold;
+use fsdyno_model::info::Names;
+use fsdyno_model::param::Params;
 use fsdyno_model::plan::Plan;
 use fsdyno_model::target::TargetSpec;
 use fsdyno_model::units;
 use fsdyno_model::workload::WorkloadSpec;
+use fsdyno_workload::command_line::CommandLine;
 
 use super::output::{self, FormatArgs, RunningArgs, StoreArgs};
 use crate::store::Store;
@@ -16,6 +21,13 @@ const QUICK_SIZE_BYTES: u64 = 2 << 30;
 
 /// The targets' grammar, for the help.
 const TARGET_HELP: &str = "\
+COMMAND is any program with its arguments, timed instead of a built-in workload; one argument with
+spaces is a line for the shell. It runs in an empty directory on the target:
+
+  fsdyno compare ext4 btrfs --copy . -- make -j2
+  fsdyno compare ext4 xfs --copy ~/src --prepare 'make clean' --check 'test -x prog' -- make
+  fsdyno compare ext4 btrfs -- 'tar xf /srv/linux.tar.xz && sync'
+
 TARGET is [LABEL=]FS[+log|+journal][/MKFS OPTIONS][:MOUNT OPTIONS][@DEVICE], or [LABEL=]dir:PATH
 for a directory on whatever is mounted there (needs no root). Without @DEVICE a fresh loop image is
 made for each trial. Examples:
@@ -36,7 +48,12 @@ pub struct Args {
     #[arg(required = true, value_name = "TARGET")]
     targets: Vec<String>,
 
-    /// Workload NAME[:key=value,...]; may be given several times [default: compilebench]
+    /// Command line to run on every target instead of a built-in workload; see below
+    #[arg(last = true, value_name = "COMMAND")]
+    command: Vec<String>,
+
+    /// Workload NAME[:key=value,...]; may be given several times [default: compilebench,
+    /// or COMMAND alone]
     #[arg(long, short, value_name = "NAME[:k=v,...]")]
     workload: Vec<String>,
 
@@ -76,6 +93,63 @@ pub struct Args {
 
     #[command(flatten)]
     store: StoreArgs,
+
+    // Last: its heading holds for all that follows.
+    #[command(flatten)]
+    beside: Box<CommandArgs>,
+}
+
+/// What is done around a command, none of it timed.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Options for COMMAND (none of this is timed)")]
+struct CommandArgs {
+    /// Copy the contents of DIR to where the command will run
+    #[arg(long, value_name = "DIR", requires = "command")]
+    copy: Option<PathBuf>,
+
+    /// Shell line to run there before the command
+    #[arg(long, value_name = "LINE", requires = "command")]
+    prepare: Option<String>,
+
+    /// How caches are emptied after that [default: remount]
+    #[arg(long, value_name = "HOW", value_parser = PossibleValuesParser::new(Cold::WORDS), requires = "command")]
+    cold: Option<String>,
+
+    /// Shell line to run after the command; the trial fails with it
+    #[arg(long, value_name = "LINE", requires = "command")]
+    check: Option<String>,
+
+    /// Shell line to run last, whatever happened
+    #[arg(long, value_name = "LINE", requires = "command")]
+    cleanup: Option<String>,
+}
+
+impl CommandArgs {
+    /// The workload that runs `command`.
+    fn workload(
+        &self,
+        command: &[String],
+        quick: bool,
+        names: &Names<'_>,
+    ) -> Result<WorkloadSpec, Vec<String>> {
+        let info = names.workload("command").map_err(|error| vec![error])?;
+        let mut params = Params::defaults(info.params, quick);
+        let copy = self.copy.as_ref().map(|path| path.display().to_string());
+        let given = [
+            ("command", Some(CommandLine::text_of(command))),
+            ("copy", copy),
+            ("prepare", self.prepare.clone()),
+            ("cold", self.cold.clone()),
+            ("check", self.check.clone()),
+            ("cleanup", self.cleanup.clone()),
+        ];
+        let mut errors = Vec::new();
+        for (name, value) in given {
+            let Some(value) = value else { continue };
+            errors.extend(params.set(info.params, name, &value).err());
+        }
+        if errors.is_empty() { Ok(WorkloadSpec::of(info, params)) } else { Err(errors) }
+    }
 }
 
 impl Args {
@@ -115,16 +189,28 @@ impl Args {
             keep(&mut errors, &mut plan.trial_timeout_s, "--trial-timeout", seconds(text));
         }
         let default = ["compilebench".to_owned()];
-        let workloads = if self.workload.is_empty() { &default[..] } else { &self.workload };
+        let is_default = self.workload.is_empty() && self.command.is_empty();
+        let workloads = if is_default { &default[..] } else { &self.workload };
         catalogue::with_names(|names| {
             for text in &self.targets {
                 match TargetSpec::parse(text, names) {
                     Ok(target) => plan.targets.push(target),
-                    Err(error) => errors.push(error),
+                    Err(error) => errors.push(error + misplaced_command(text)),
                 }
             }
             for text in workloads {
+                if text == "command" {
+                    errors
+                        .push("--workload command: put the command itself behind `--`".to_owned());
+                    continue;
+                }
                 match WorkloadSpec::parse(text, self.quick, names) {
+                    Ok(workload) => plan.workloads.push(workload),
+                    Err(more) => errors.extend(more),
+                }
+            }
+            if !self.command.is_empty() {
+                match self.beside.workload(&self.command, self.quick, names) {
                     Ok(workload) => plan.workloads.push(workload),
                     Err(more) => errors.extend(more),
                 }
@@ -132,6 +218,14 @@ impl Args {
         });
         errors.extend(plan_file::workload_errors(&plan));
         if errors.is_empty() { plan.finish() } else { Err(errors) }
+    }
+}
+
+/// What to add to the error of a target that is the name of a program.
+fn misplaced_command(text: &str) -> &'static str {
+    match fsdyno_sys::child::find_program(text) {
+        Some(_) => " (a command to run goes behind `--`)",
+        None => "",
     }
 }
 

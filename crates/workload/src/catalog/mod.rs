@@ -2,6 +2,7 @@
 //! the check of plans are made from it, and one test walks it.
 
 pub mod bonnie;
+pub mod command;
 pub mod compilebench;
 pub mod million_files;
 pub mod package_install;
@@ -41,6 +42,7 @@ pub struct WorkloadDef {
 /// The list.
 pub static ALL: &[&WorkloadDef] = &[
     &bonnie::DEF,
+    &command::DEF,
     &compilebench::DEF,
     &million_files::DEF,
     &package_install::DEF,
