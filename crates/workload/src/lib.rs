@@ -27,6 +27,7 @@
 //! | [`postmark`] | the operations of one workload |
 //! | [`bonnie`] | the operations of one workload |
 //! | [`package_install`] | packages: a model of a base system, real ones through dpkg, and the listing of both |
+//! | [`kernel_source`] | the parts of one workload: the source archive, its build, what is touched and checked |
 #![forbid(unsafe_code)]
 
 pub mod archive;
@@ -41,6 +42,7 @@ pub mod failure;
 pub mod floor;
 pub mod fragmentation;
 pub mod jobs;
+pub mod kernel_source;
 pub mod million_files;
 pub mod package_install;
 pub mod params;

@@ -61,11 +61,8 @@ pub fn serve(mut input: impl Read + Send, output: impl Write + Send) -> i32 {
         });
         catch_unwind(work).unwrap_or_else(|panic| Err(anyhow!("{}", panic_text(panic.as_ref()))))
     });
-    let last = match outcome {
-        Ok(()) => Message::Finished,
-        Err(error) if error.is::<Unavailable>() => {
-            Message::Skipped { reason: format!("{error:#}") }
-        }
+    let last = match last_message(outcome) {
+        Ok(last) => last,
         Err(error) => return fail(&progress.phase(), format!("{error:#}"), EXIT_FAILED),
     };
     match send(&last) {
@@ -75,6 +72,17 @@ pub fn serve(mut input: impl Read + Send, output: impl Write + Send) -> i32 {
             format!("write to the controlling process: {error}"),
             EXIT_FAILED,
         ),
+    }
+}
+
+/// What is said at the end, unless the work has failed.
+fn last_message(outcome: anyhow::Result<()>) -> anyhow::Result<Message> {
+    match outcome {
+        Ok(()) => Ok(Message::Finished),
+        Err(error) if error.is::<Unavailable>() => {
+            Ok(Message::Skipped { reason: format!("{error:#}") })
+        }
+        Err(error) => Err(error),
     }
 }
 
@@ -182,6 +190,18 @@ mod tests {
             assert_eq!(stage, "spec");
             assert!(error.contains("specification"), "{error}");
         }
+    }
+
+    #[test]
+    fn what_is_missing_skips_and_what_fails_does_not() {
+        let missing = || Unavailable("flex is not installed".to_owned());
+        let skipped = |reason: &str| Message::Skipped { reason: reason.to_owned() };
+        assert_eq!(last_message(Ok(())).unwrap(), Message::Finished);
+        let last = last_message(Err(missing().into())).unwrap();
+        assert_eq!(last, skipped("flex is not installed"));
+        let last = last_message(Err(missing()).context("configure").context("build")).unwrap();
+        assert_eq!(last, skipped("build: configure: flex is not installed"));
+        assert!(last_message(Err(anyhow!("flex is not installed"))).is_err());
     }
 
     #[test]

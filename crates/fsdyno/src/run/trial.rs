@@ -271,3 +271,24 @@ fn ended(end: End, last_phase: String) -> Result<(), Unfinished> {
     };
     Err(Unfinished { stage, error, kind })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_end_of_a_runner_is_an_outcome() {
+        let outcome = |end| ended(end, "compile".to_owned()).unwrap_err().outcome(60);
+        let reason = "make is not installed".to_owned();
+        let skipped = outcome(End::Skipped { reason: reason.clone() });
+        assert_eq!(skipped, Outcome::Skipped { reason });
+        let (stage, error) = ("extract".to_owned(), "write a: ENOSPC".to_owned());
+        let failed = outcome(End::Failed { stage: stage.clone(), error: error.clone() });
+        assert_eq!(failed, Outcome::Failed { stage, error });
+        let interrupted = Outcome::Interrupted { stage: "compile".to_owned() };
+        assert_eq!(outcome(End::Interrupted), interrupted);
+        assert!(matches!(outcome(End::TimedOut), Outcome::TimedOut { stage, error }
+            if stage == "compile" && error.contains("trial_timeout")));
+        assert!(ended(End::Finished, String::new()).is_ok());
+    }
+}

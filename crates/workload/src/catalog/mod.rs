@@ -4,6 +4,7 @@
 pub mod bonnie;
 pub mod command;
 pub mod compilebench;
+pub mod kernel_source;
 pub mod million_files;
 pub mod package_install;
 pub mod postmark;
@@ -44,6 +45,7 @@ pub static ALL: &[&WorkloadDef] = &[
     &bonnie::DEF,
     &command::DEF,
     &compilebench::DEF,
+    &kernel_source::DEF,
     &million_files::DEF,
     &package_install::DEF,
     &postmark::DEF,
