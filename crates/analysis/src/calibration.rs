@@ -56,6 +56,17 @@ pub fn skip_reason(
     })
 }
 
+/// Labels of the rungs that were left out because of those before them: not to have run is their right
+/// end.
+#[must_use]
+pub fn left_out<'a>(plan: &'a Plan, trials: &[TrialRecord]) -> BTreeSet<&'a str> {
+    let behind = |ladder: &'a Ladder| {
+        let rungs = tried_count(plan, ladder, trials)..ladder.rung_count;
+        rungs.filter_map(|rung| plan.workloads.get(ladder.workload_index(rung)))
+    };
+    plan.ladders.iter().flat_map(behind).map(|workload| workload.label.as_str()).collect()
+}
+
 /// How many rungs, from the first, were tried or are still to be; those behind were left out.
 #[must_use]
 pub fn tried_count(plan: &Plan, ladder: &Ladder, trials: &[TrialRecord]) -> usize {
@@ -320,6 +331,7 @@ mod tests {
         let told = Some("rung 2 told all targets apart".to_owned());
         assert_eq!(reasons(&plan, &trials), [None, None, told]);
         assert_eq!(tried_count(&plan, &plan.ladders[0], &trials), 2);
+        assert_eq!(left_out(&plan, &trials), BTreeSet::from(["postmark rung 3"]));
         let words = verdict(&plan, &plan.ladders[0], &trials);
         assert!(
             words.starts_with("The first load (number=500) could not tell them all apart; rung 2 (number=2000) did: a 1.00 s, b 1.5"),

@@ -2,7 +2,7 @@
 //! their trials is recorded as skipped, with the reason. The decision is the analysis's, from the stored
 //! records alone, so that a resumed run decides as the whole one would have.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use fsdyno_model::outcome::Outcome;
 use fsdyno_model::record::TrialRecord;
@@ -15,6 +15,8 @@ pub struct Calibration<'a> {
     run: &'a StoredRun,
     /// By the index of the workload: why it is left out; `None` where it is not.
     reasons: BTreeMap<usize, Option<String>>,
+    /// Labels of the ladders of which it was told.
+    told: BTreeSet<&'a str>,
 }
 
 /// A trial that is not made.
@@ -28,7 +30,7 @@ pub struct LeftOut {
 impl<'a> Calibration<'a> {
     /// Nothing decided yet.
     pub fn new(run: &'a StoredRun) -> Calibration<'a> {
-        Calibration { run, reasons: BTreeMap::new() }
+        Calibration { run, reasons: BTreeMap::new(), told: BTreeSet::new() }
     }
 
     /// The record of `planned` where its rung is left out.
@@ -44,22 +46,23 @@ impl<'a> Calibration<'a> {
         let Some((ladder, rung_index @ 1..)) = plan.ladder_of(planned.workload_index) else {
             return Ok(None);
         };
-        let is_new = !self.reasons.contains_key(&planned.workload_index);
-        if is_new {
+        if !self.reasons.contains_key(&planned.workload_index) {
             let trials = store.trials(&self.run.id)?;
             let reason =
                 fsdyno_analysis::calibration::skip_reason(plan, ladder, rung_index, &trials);
             self.reasons.insert(planned.workload_index, reason);
         }
+        let Some(reason) = &self.reasons[&planned.workload_index] else {
+            return Ok(None);
+        };
         let workload = &plan.workloads[planned.workload_index].label;
-        Ok(self.reasons[&planned.workload_index].as_ref().map(|reason| {
-            let target = &plan.targets[planned.target_index].label;
-            let outcome = Outcome::Skipped { reason: reason.clone() };
-            let (trial, order) = (planned.trial, planned.order);
-            LeftOut {
-                record: TrialRecord::planned(target, workload, trial, order, outcome),
-                news: is_new.then(|| format!("{workload}: skipped: {reason}")),
-            }
-        }))
+        let target = &plan.targets[planned.target_index].label;
+        let outcome = Outcome::Skipped { reason: reason.clone() };
+        let (trial, order) = (planned.trial, planned.order);
+        let record = TrialRecord::planned(target, workload, trial, order, outcome);
+        // If one is left out, so are all that are heavier, for the same reason.
+        let is_new = self.told.insert(&ladder.label);
+        let news = is_new.then(|| format!("{workload} and heavier: skipped: {reason}"));
+        Ok(Some(LeftOut { record, news }))
     }
 }

@@ -1,6 +1,7 @@
 //! End-to-end tests through the real binary, one module for each topic.
 
 mod catalogue;
+mod calibration;
 mod clean;
 mod cold;
 mod command;
