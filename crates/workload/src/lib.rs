@@ -23,6 +23,7 @@
 //! | [`read_speed`] | reads from memory and past the cache, timed |
 //! | [`failure`] | how a workload fails |
 //! | [`small_files`] | the loops of one workload |
+//! | [`web_cache`] | the archive of one workload |
 //! | [`million_files`] | the operations of one workload |
 //! | [`postmark`] | the operations of one workload |
 //! | [`bonnie`] | the operations of one workload |
@@ -56,3 +57,4 @@ pub mod recorder;
 pub mod rng;
 pub mod runner;
 pub mod small_files;
+pub mod web_cache;

@@ -10,6 +10,7 @@ pub mod package_install;
 pub mod postmark;
 pub mod read_speed;
 pub mod small_files;
+pub mod web_cache;
 
 use fsdyno_model::info::WorkloadInfo;
 use fsdyno_model::param::{Params, unknown};
@@ -51,6 +52,7 @@ pub static ALL: &[&WorkloadDef] = &[
     &postmark::DEF,
     &read_speed::DEF,
     &small_files::DEF,
+    &web_cache::DEF,
 ];
 
 /// What is known of every workload, in the order of the list.
