@@ -1,5 +1,9 @@
 //! `fsdyno compare … -- COMMAND`: a command line of the user's from the command line to the table.
 
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use fsdyno_sys::process;
 use serde_json::Value;
 
 use crate::sandbox::{Finished, Sandbox, can_format, outcomes};
@@ -28,7 +32,7 @@ fn project(sandbox: &Sandbox) {
     let now = std::time::SystemTime::now();
     std::fs::write(place.join("made"), "").unwrap();
     let file = std::fs::File::options().write(true).open(place.join("input")).unwrap();
-    file.set_modified(now - std::time::Duration::from_secs(100)).unwrap();
+    file.set_modified(now - Duration::from_secs(100)).unwrap();
 }
 
 fn trials(result: &Value) -> &Vec<Value> {
@@ -113,28 +117,44 @@ fn what_holds_the_target_busy_does_not_fail_the_trial() {
 fn a_directory_is_left_as_it_was() {
     let sandbox = Sandbox::in_memory();
     directory(&sandbox);
-    // What nobody may enter, and copies of a directory into itself.
-    let finished = compare(
-        &sandbox,
-        &[
-            "dir:a",
-            "-n",
-            "2",
-            "--json",
-            "-",
-            "--copy",
-            ".",
-            "--cold",
-            "none",
-            "--",
-            "sh",
-            "-c",
-            "test -d a && mkdir -p x/y && touch x/y/z && chmod 0 x/y x",
-        ],
-    );
+    // What an ordinary user may not even enter, and a copy of the directory that the target is in.
+    let line = "test -d a && mkdir -p x/y && touch x/y/z && chmod 0 x/y x";
+    let arguments = [
+        "compare", "dir:a", "-n", "2", "--json", "-", "--copy", ".", "--cold", "none", "--", "sh",
+        "-c", line,
+    ];
+    let finished = sandbox.run_as_nobody(&arguments).unwrap_or_else(|| sandbox.run(arguments));
     finished.assert_code(0);
     assert_eq!(outcomes(&finished.json()), ["completed"; 2]);
     assert_eq!(std::fs::read_dir(sandbox.path().join("a")).unwrap().count(), 0);
+    sandbox.assert_nothing_left();
+}
+
+#[test]
+fn an_interrupted_command_takes_its_daemons_along() {
+    if !can_format(&["ext4"]) {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    let images = sandbox.images().display().to_string();
+    let pid_file = sandbox.path().join("pid");
+    let line = format!("setsid sleep 631 & echo $! > {}; sleep 632", pid_file.display());
+    let arguments = ["compare", "ext4", "--dir", &images, "--size", "1GiB", "-n", "1", "--", &line];
+    let mut command = sandbox.command(arguments);
+    let mut running = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let started = Instant::now();
+    let daemon = loop {
+        let text = std::fs::read_to_string(&pid_file).unwrap_or_default();
+        if let Some(daemon) = text.trim().parse().ok().and_then(process::identity) {
+            break daemon;
+        }
+        assert!(started.elapsed() < Duration::from_secs(60), "the command never began");
+        std::thread::sleep(Duration::from_millis(20));
+    };
+    let asked = Command::new("kill").arg(running.id().to_string()).status();
+    assert!(asked.unwrap().success());
+    running.wait().unwrap();
+    assert!(!process::is_alive(&daemon));
     sandbox.assert_nothing_left();
 }
 

@@ -117,7 +117,7 @@ fn always_quoted(word: &str) -> String {
 }
 
 /// `line` for `shell`, a program that takes lines behind `-c`.
-pub(super) fn shell_program(shell: &str, line: &str) -> Program {
+fn shell_program(shell: &str, line: &str) -> Program {
     if shell == SHELL { Program::shell(line) } else { Program::new([shell, "-c", line]) }
 }
 
