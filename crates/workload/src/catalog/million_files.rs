@@ -86,24 +86,29 @@ pub static DEF: WorkloadDef = WorkloadDef {
                     close) in inode order before; files without one come first, by inode number. \
                     Sorting and asking are part of the time. delete: unlink in readdir order.",
             not_timed: "Unmounting and mounting, or what `cold` says, between every two operations; \
-                        comparing the contents of up to 2000 files before delete. The phase layout \
-                        is no operation: its time tells nothing.",
+                        comparing the contents of up to 2000 files before delete; reading one byte \
+                        of each file after create, where a phase will read them. The phase layout is \
+                        no operation: its time tells nothing.",
             models: "Mail stores, caches, queues and data sets of single files, and programs that \
                      back up, search, copy and remove them. The orders are those of tar, of acp (a \
                      copier that sorts by inode number, reads in bulk and lets the kernel read \
                      ahead) and of acp -b.",
-            read_it_as: "read-tar over read-acp is what readdir order costs. The phase layout tells \
-                         why: where readdir order follows the inode numbers (correlation near 1) the \
-                         two hardly differ; where the names are hashed (near 0) tar reads at random. \
-                         inline_share and metadata_data_distance_mib tell whether reading contents \
-                         means another movement at all. On a device without movements the ratio \
-                         shows requests and read-ahead only.",
+            read_it_as: "read-tar over read-acp is what reading one file after the other in readdir \
+                         order costs. It has two parts. Batches keep many requests under way: where \
+                         readdir order follows the inode numbers (the phase layout: correlation near \
+                         1) that is all of it. Where names are hashed (near 0) tar also reads at \
+                         random, which disks with moving heads pay most for. batch=1 leaves only the \
+                         order. inline_share and metadata_data_distance_mib tell whether reading \
+                         contents means another movement at all.",
             caveats: "Today's find and rm sort by inode number by themselves from 10,000 entries on, \
                       so that `find` here equals `find . -size +0` below that, and delete `rm -r`. A \
                       plain `find .` asks for no attributes where the directory tells the kind of \
                       each entry; that is the phase list. The published times of `find .` are so \
                       much shorter than those of tar on empty files that they must be compared with \
-                      list. tar itself reads nothing when its archive is /dev/null. acp's own depth \
+                      list. tar itself reads nothing when its archive is /dev/null. \
+                      Mounted with relatime, as is the default, a file's access time is written when \
+                      it is first read after a change: that read is made before, because the first \
+                      of the phases would else pay for all of them. acp's own depth \
                       of batches is not known. ext2, ext3 and ext4 make one inode for 16 KiB of the \
                       device: the space that a run is said to need counts at least so much for each \
                       file, which the others do not need. With cold=none, or where caches cannot be \

@@ -26,7 +26,7 @@ pub enum FirstExtent {
 pub struct FileMap {
     /// The first.
     pub first: FirstExtent,
-    /// How many, whether inline or not.
+    /// How many, whether inline or not; those that lie right behind each other are one.
     pub extent_count: u64,
 }
 
@@ -77,10 +77,13 @@ impl Mapper {
     /// # Errors
     /// As [`Mapper::first_extent`].
     pub fn map(&mut self, file: &OwnedFd) -> CallResult<Option<FileMap>> {
+        let mut previous: Option<Extent> = None;
         let mut map = FileMap { first: FirstExtent::None, extent_count: 0 };
         let visited = visit_extents(file, MapOptions::default(), &mut self.buffer, |extent| {
-            if map.extent_count == 0 {
-                map.first = FirstExtent::of(extent);
+            match previous.replace(*extent) {
+                None => map.first = FirstExtent::of(extent),
+                Some(previous) if extent.continues(&previous) => return,
+                Some(_) => {}
             }
             map.extent_count += 1;
         });

@@ -116,6 +116,7 @@ pub fn run(context: &mut Context<'_>) -> anyhow::Result<()> {
             Stage::Create => {
                 create(context, &settings, &shares)?;
                 measure_layout(context, &settings, &shares)?;
+                settle_access_times(context, &settings, &shares)?;
             }
             Stage::Delete => {
                 context.make_cold(settings.cold)?;
@@ -194,6 +195,23 @@ fn create(context: &Context<'_>, settings: &Settings, shares: &[Share]) -> anyho
     each_job(context, settings, shares, Stage::Create, |job, visitor, recorder| {
         let mut buffer = buffers[job].lock().unwrap_or_else(PoisonError::into_inner);
         visitor.create(&mut buffer, recorder)
+    })
+}
+
+/// Lets each file be read once while it is in memory, so that none of the phases that read has to write
+/// access times for the others too.
+fn settle_access_times(
+    context: &Context<'_>,
+    settings: &Settings,
+    shares: &[Share],
+) -> anyhow::Result<()> {
+    let reads = [Stage::ReadTar, Stage::ReadAcp, Stage::ReadPhysical];
+    if settings.size_bytes == 0 || !settings.stages.iter().any(|stage| reads.contains(stage)) {
+        return Ok(());
+    }
+    jobs::run(shares.len(), &mut Recorder::new(), |job, _| {
+        let (root, share) = (context.root(), &shares[job]);
+        Visitor::new(root, share, settings.size_bytes, context.progress)?.settle_access_times()
     })
 }
 

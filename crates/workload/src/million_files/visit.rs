@@ -212,6 +212,25 @@ impl<'a> Visitor<'a> {
         Ok(())
     }
 
+    /// Reads one byte of each file, in the order of their names, so that the access time is later than
+    /// the last change and a mount with `relatime` updates it no more.
+    ///
+    /// # Errors
+    /// The call that failed first, with the name of its file.
+    pub fn settle_access_times(&self) -> anyhow::Result<()> {
+        for index in self.share.files.clone() {
+            if index % BATCH_FILES as u32 == 0 {
+                check_interrupt()?;
+            }
+            let name = FileName::new(index);
+            let file = Real.open_read(&self.directory, name.as_c_str());
+            let file = file.map_err(self.failed("open", &name))?;
+            Real.read(&file, &mut [0]).map_err(self.failed("read", &name))?;
+            Real.close(file).map_err(self.failed("close", &name))?;
+        }
+        Ok(())
+    }
+
     /// Removes the files.
     ///
     /// # Errors
