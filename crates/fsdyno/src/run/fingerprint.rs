@@ -9,11 +9,13 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use fsdyno_lab::workspace::Workspace;
 use fsdyno_model::environment::Environment;
+use fsdyno_model::payload::Payload;
 use fsdyno_model::plan::Plan;
 use fsdyno_model::target::{DeviceSpec, Ground};
 use fsdyno_sys::caches::{self, CacheLevel};
 use fsdyno_sys::calls::{Calls as _, Real};
 use fsdyno_sys::{Errno, SysError};
+use fsdyno_workload::contents::PayloadBuffer;
 use fsdyno_workload::read_speed::{self, Source};
 
 use super::progress;
@@ -108,27 +110,34 @@ fn grounds(plan: &Plan, workspace: &Workspace) -> BTreeMap<String, Result<Place,
     grounds
 }
 
-/// Reading from memory, by a short file in `directory`.
+/// Reading from memory, by a short file in `directory`, written into the cache as the workload does it.
 fn cached(directory: &Path, limit_ns: u64) -> anyhow::Result<Option<f64>> {
-    with_file(directory, read_speed::BUFFER_BYTES as u64, 0, |_| {
-        let root = open(directory)?;
-        let source = Source::cached(&root, FILE)?;
-        Ok(read_speed::cached_speed(&source, limit_ns)?.mib_per_s())
-    })
+    let root = open(directory)?;
+    let mut payload = PayloadBuffer::new(Payload::DEFAULT, 0, read_speed::BUFFER_BYTES);
+    let size_bytes = payload.size_bytes();
+    let measured = read_speed::write_file(&root, FILE, size_bytes, &mut payload, 0)
+        .and_then(|()| read_speed::cached_speed(&Source::cached(&root, FILE)?, limit_ns));
+    remove(directory)?;
+    Ok(measured?.mib_per_s())
 }
 
 /// Reading from the disk that holds `directory`.
 fn file(directory: &Path, limit_ns: u64) -> anyhow::Result<Option<f64>> {
     let free_bytes = fsdyno_sys::file::free_space(directory)?.available;
     let most_bytes = FILE_BYTES.min(free_bytes / FREE_SHARE);
-    with_file(directory, most_bytes, limit_ns, |size_bytes| {
+    let read = |size_bytes| {
         let source = Source::uncached(&open(directory)?, FILE)?;
         if !source.direct {
             caches::drop_caches(CacheLevel::Pages)
                 .context("it cannot be read past the cache, and that cannot be emptied")?;
         }
         Ok(read_speed::stream_speed(&source, size_bytes, limit_ns)?.mib_per_s())
-    })
+    };
+    // A run that is killed in between leaves the file in a directory of its ledger.
+    let measured =
+        read_speed::write_trial_file(directory, FILE, most_bytes, limit_ns).and_then(read);
+    remove(directory)?;
+    measured
 }
 
 /// Reading from the start of a block device.
@@ -139,17 +148,10 @@ fn device(path: &Path, limit_ns: u64) -> anyhow::Result<Option<f64>> {
     Ok(read_speed::stream_speed(&source, size_bytes, limit_ns)?.mib_per_s())
 }
 
-/// Makes the file, calls `read` with its size and removes it whatever happened. A run that is killed in between leaves it in a directory of its ledger.
-fn with_file(
-    directory: &Path,
-    most_bytes: u64,
-    limit_ns: u64,
-    read: impl FnOnce(u64) -> anyhow::Result<Option<f64>>,
-) -> anyhow::Result<Option<f64>> {
-    let measured =
-        read_speed::write_trial_file(directory, FILE, most_bytes, limit_ns).and_then(read);
+/// Removes the file, if there is one.
+fn remove(directory: &Path) -> anyhow::Result<()> {
     match Real.unlink(&open(directory)?, FILE) {
-        Ok(()) | Err(Errno::NOENT) => measured,
+        Ok(()) | Err(Errno::NOENT) => Ok(()),
         Err(errno) => Err(SysError::at_path("unlink", directory, errno).into()),
     }
 }
