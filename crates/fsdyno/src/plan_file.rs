@@ -24,7 +24,7 @@ pub fn read(path: &Path) -> anyhow::Result<Plan> {
         bad_input(format!("the plan cannot be run\n{drawn}"))
     };
     let plan = parsed.map_err(|diagnostics| draw(&diagnostics))?;
-    let plan = resolve_paths(plan)?;
+    let plan = make_ready(plan)?;
     let errors = workload_errors(&plan);
     if errors.is_empty() {
         return Ok(plan);
@@ -49,7 +49,7 @@ pub fn workload_errors(plan: &Plan) -> Vec<String> {
 ///
 /// # Errors
 /// When the current directory cannot be told; bad input: too few trials or targets for a calibration.
-pub fn resolve_paths(mut plan: Plan) -> anyhow::Result<Plan> {
+pub fn make_ready(mut plan: Plan) -> anyhow::Result<Plan> {
     let current = std::env::current_dir().context("cannot tell the current directory")?;
     plan.directory = plan.directory.map(|path| current.join(path));
     for target in &mut plan.targets {

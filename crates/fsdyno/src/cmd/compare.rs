@@ -159,7 +159,7 @@ impl Args {
     /// Bad input; the database; something that could not be removed.
     pub fn execute(self) -> anyhow::Result<bool> {
         let plan = self.plan().map_err(|errors| bad_inputs(&errors))?;
-        let plan = plan_file::resolve_paths(plan)?;
+        let plan = plan_file::make_ready(plan)?;
         self.format.check(&plan)?;
         run::enter_private_namespace();
         let mut store = Store::open(&self.store.path()?)?;

@@ -181,7 +181,12 @@ impl FormatArgs {
 pub fn present(store: &Store, id: &str, format: &FormatArgs) -> anyhow::Result<bool> {
     let run = store.run(Some(id))?;
     let result = result_of(store, &run)?;
-    let complete = result.trials.iter().all(|trial| trial.outcome == Outcome::Completed);
+    let records = if run.plan.ladders.is_empty() { Vec::new() } else { store.trials(id)? };
+    // Rungs that a calibration did not need are no gap.
+    let left_out = fsdyno_analysis::calibration::left_out(&run.plan, &records);
+    let complete = result.trials.iter().all(|trial| {
+        trial.outcome == Outcome::Completed || left_out.contains(trial.workload.as_str())
+    });
     if format.json.is_some() && format.json_file().is_none() {
         print(&fsdyno_report::json::render(&result)?)?;
         return Ok(complete);

@@ -60,7 +60,7 @@ fn memory_and_a_disk_that_syncs_are_told_apart() {
     let light = "postmark:calibrate=true,calibrate_budget=1h,number=50,transactions=50";
     let workload = ["--dir", "images", "--size", "512MiB", "-w", light];
     let finished = sandbox.run(arguments.into_iter().chain(workload));
-    assert!(matches!(finished.code, Some(0 | 1)), "{}", finished.stderr);
+    finished.assert_code(0);
     let (result, table) = stored(&sandbox);
     let (verdict, left_out) = search(&result, 16);
     assert!(verdict.contains("memory") && verdict.contains("slow"), "{verdict}");
@@ -87,7 +87,7 @@ fn the_same_directory_twice_ends_with_the_budget() {
     let workload = "postmark:calibrate=true,calibrate_budget=1s";
     let arguments = ["compare", "one=dir:a", "two=dir:a", "-n", "3", "--quick", "-w", workload];
     let finished = sandbox.run(arguments);
-    assert!(matches!(finished.code, Some(0 | 1)), "{}", finished.stderr);
+    finished.assert_code(0);
     let (verdict, left_out) = search(&stored(&sandbox).0, 6);
     // One run in a hundred and forty tells a directory from itself, as is its right.
     let by_chance = verdict.contains("told all targets apart");
@@ -169,7 +169,7 @@ fn a_resumed_search_goes_on_as_it_would_have() {
         let sandbox = Sandbox::in_memory();
         let database = interrupted(&sandbox, seconds).display().to_string();
         let finished = sandbox.run(["run", "--resume", "--db", &database, "--json", "-"]);
-        assert!(matches!(finished.code, Some(0 | 1)), "{}", finished.stderr);
+        finished.assert_code(0);
         let result = finished.json();
         let trials = result["trials"].as_array().unwrap();
         assert_eq!(trials.len(), 18);
