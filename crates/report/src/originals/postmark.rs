@@ -265,6 +265,44 @@ Data:
         assert_eq!(rendered(&trial(0.02, 0.3, 0.01)), FAST);
     }
 
+    /// Numbers become N: `15.32 megabytes` is `N megabytes`.
+    fn masked(text: &str) -> String {
+        let is_number = |part: char| part.is_ascii_digit() || part == '.';
+        let mut masked = String::new();
+        for part in text.split_inclusive(|part| !is_number(part)) {
+            let number = part.trim_end_matches(|last| !is_number(last));
+            let has_digit = number.bytes().any(|byte| byte.is_ascii_digit());
+            masked.push_str(if has_digit { "N" } else { number });
+            masked.push_str(&part[number.len()..]);
+        }
+        masked
+    }
+
+    #[test]
+    fn the_installed_original_prints_the_same() {
+        let name = format!("fsdyno-postmark-report-{}", std::process::id());
+        let directory = std::env::temp_dir().join(name);
+        std::fs::create_dir(&directory).unwrap();
+        let commands = directory.join("commands");
+        let text = format!(
+            "set location {}\nset number 1000\nset transactions 5000\nset subdirectories 10\nrun\nquit\n",
+            directory.display()
+        );
+        std::fs::write(&commands, text).unwrap();
+        let outcome = std::process::Command::new("postmark").arg(&commands).output();
+        std::fs::remove_dir_all(&directory).unwrap();
+        let output = match outcome {
+            Ok(output) => output,
+            Err(error) => {
+                println!("skipped: postmark 1.53 is not installed: {error}");
+                return;
+            }
+        };
+        let printed = String::from_utf8(output.stdout).unwrap();
+        let report = &printed[printed.find("Creating subdirectories").unwrap()..];
+        assert_eq!(masked(report), masked(&rendered(&trial(0.02, 0.3, 0.01))));
+    }
+
     #[test]
     fn a_trial_that_ended_early_has_no_report() {
         let mut failed = trial(1.0, 1.0, 1.0);

@@ -31,8 +31,8 @@ const DIFFERENCES: &[(&str, &str)] = &[
          the inexact ones.",
     ),
     (
-        "When the transactions have deleted every file it says `out of files!`, deletes nothing more \
-         and prints no report. mode=original ends as a failure with these words.",
+        "When the transactions have deleted every file it says `out of files!` and prints no \
+         report. mode=original ends as a failure with these words.",
         "The phase ends there, the others follow, and a warning says after how many transactions.",
     ),
     (

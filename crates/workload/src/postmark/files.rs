@@ -26,8 +26,7 @@ const UNBUFFERED_END: OpenFlags = OpenFlags { append: true, ..OpenFlags::READ_WR
 
 /// What is written.
 trait Contents {
-    /// The `count` bytes that an operation writes after the `done` before, `offset` from the start of
-    /// the file; the recorder is told where making them took time.
+    /// The bytes of one piece for the file `id`; the recorder is told where making them took time.
     fn bytes(&mut self, id: u32, range: Range, recorder: &mut Recorder) -> &[u8];
 }
 
@@ -110,13 +109,16 @@ impl Pool {
     #[must_use]
     pub fn new(settings: &Settings, pool_index: u32, seed: u64) -> Pool {
         let config = settings.sequence_of(pool_index);
+        // No call moves more than the largest file, or a buffer.
+        let most_bytes = |chunking: Chunking| {
+            let most = chunking.most_bytes().min(u64::from(config.size_high));
+            most.max(STDIO_BYTES) as usize
+        };
         let (sequence, writing) = if settings.payload == Payload::Original {
             let (sequence, source) = Sequence::with_source(config);
             (sequence, Writing::Source(source))
         } else {
-            let most = settings.writing.most_bytes().max(STDIO_BYTES);
-            let most = most.min(u64::from(config.size_high).max(STDIO_BYTES));
-            let buffer = PayloadBuffer::new(settings.payload, seed, most as usize);
+            let buffer = PayloadBuffer::new(settings.payload, seed, most_bytes(settings.writing));
             (Sequence::new(config), Writing::Made(buffer))
         };
         let prefix = settings.prefix_of(pool_index);
@@ -129,7 +131,7 @@ impl Pool {
                 ops: Vec::with_capacity(BATCH_OPS),
                 names: Vec::with_capacity(BATCH_OPS * 32),
             },
-            read_buffer: vec![0; settings.reading.most_bytes().max(STDIO_BYTES) as usize],
+            read_buffer: vec![0; most_bytes(settings.reading)],
             plan: Plan {
                 is_buffered: settings.is_buffered,
                 reading: settings.reading,

@@ -4,6 +4,7 @@
 //! | module | holds |
 //! |---|---|
 //! | [`sequence`] | what is done, draw for draw as PostMark 1.53: pure |
+//! | [`places`] | which places of its table of files are free |
 //! | [`counts`] | what has been done, in whole numbers and as the original counts |
 //! | [`pieces`] | how many bytes each call moves |
 //! | [`files`] | the calls on files |
@@ -14,6 +15,7 @@
 pub mod counts;
 pub mod files;
 pub mod pieces;
+pub mod places;
 pub mod run;
 pub mod sequence;
 pub mod settings;

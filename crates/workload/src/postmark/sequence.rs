@@ -7,6 +7,7 @@
 //! what is done first, to which file (drawn again until the place in the table holds one), how much is
 //! appended; then what is done second and to which file.
 
+use super::places::FreePlaces;
 use crate::rng::Mt19937;
 
 /// Biases are out of this many.
@@ -109,6 +110,7 @@ pub struct Sequence {
     generator: Mt19937,
     /// The table of files: twice as many places as files are created first.
     places: Vec<Option<File>>,
+    free: FreePlaces,
     /// The place after that of the file that was created last.
     cursor: usize,
     live: u32,
@@ -156,6 +158,7 @@ impl Sequence {
             config,
             generator,
             places: vec![None; 2 * config.number as usize],
+            free: FreePlaces::new(2 * config.number as usize),
             cursor: 0,
             live: 0,
             created: 0,
@@ -239,26 +242,18 @@ impl Sequence {
         let places = self.places.len() as u32;
         loop {
             let place = self.below(places) as usize;
-            if self.places[place].is_some() {
+            if !self.free.is_free(place) {
                 return place;
             }
         }
     }
 
-    /// A place without a file: that after the last one taken, else the first of all. There is one.
-    fn free_place(&self) -> usize {
-        match self.places.get(self.cursor) {
-            Some(None) => self.cursor,
-            _ => self.places.iter().position(Option::is_none).expect("the table is not full"),
-        }
-    }
-
     /// Nothing where the table is full.
     fn create(&mut self, stage: Stage) -> Option<Op> {
-        if self.live as usize == self.places.len() {
-            return None;
-        }
-        let place = self.free_place();
+        // The place after the last one taken, else the first of all.
+        let is_next_free = self.free.is_free(self.cursor);
+        let place = if is_next_free { self.cursor } else { self.free.first()? };
+        self.free.take(place);
         self.cursor = place + 1;
         let SequenceConfig { subdirectories, size_low, size_high, .. } = self.config;
         let subdirectory = (subdirectories > 1).then(|| self.below(subdirectories));
@@ -292,6 +287,7 @@ impl Sequence {
 
     fn delete(&mut self, place: usize, stage: Stage) -> Op {
         let file = self.places[place].take().expect("the caller found a file in this place");
+        self.free.give(place);
         self.live -= 1;
         Op { action: Action::Delete, stage, file, count_bytes: 0 }
     }
