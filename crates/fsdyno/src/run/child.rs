@@ -181,14 +181,7 @@ fn hear(
         }
         match &stopping {
             None => {
-                let why = if process::interrupted() {
-                    Some(End::Interrupted)
-                } else if Instant::now() >= deadline {
-                    Some(End::TimedOut)
-                } else {
-                    None
-                };
-                if let Some(why) = why {
+                if let Some(why) = reason_to_stop(deadline) {
                     let _ = process::kill_group(child.id(), process::Signal::TERM);
                     stopping = Some((why, Instant::now()));
                 }
@@ -204,6 +197,17 @@ fn hear(
         Some(_) if end == Some(End::Finished) => end,
         Some((why, _)) => Some(why),
         None => end,
+    }
+}
+
+/// Why a runner must be stopped now, if it must.
+fn reason_to_stop(deadline: Instant) -> Option<End> {
+    if process::interrupted() {
+        Some(End::Interrupted)
+    } else if Instant::now() >= deadline {
+        Some(End::TimedOut)
+    } else {
+        None
     }
 }
 
