@@ -1,7 +1,7 @@
 //! End-to-end tests through the real binary, one module for each topic.
 
-mod catalogue;
 mod calibration;
+mod catalogue;
 mod clean;
 mod cold;
 mod command;

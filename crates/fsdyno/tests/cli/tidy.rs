@@ -61,8 +61,13 @@ fn functions(text: &str) -> Vec<(String, usize)> {
         }) else {
             continue;
         };
+        let signature = lines[start..].iter().position(|line| line.ends_with([';', '{', '}']));
         let closing = format!("{}}}", " ".repeat(indent));
-        let end = lines[start..].iter().position(|line| **line == closing);
+        let end = match signature {
+            // A declaration, or a function on one line.
+            Some(last) if !lines[start + last].ends_with('{') => Some(last),
+            _ => lines[start..].iter().position(|line| **line == closing),
+        };
         let name = trimmed[at + 3..].split(['(', '<']).next().unwrap_or_default();
         found.push((name.to_owned(), end.map_or(1, |end| end + 1)));
     }
