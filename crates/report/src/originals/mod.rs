@@ -1,6 +1,8 @@
 //! The output formats of the classic tools, byte for byte in their form, one block for each trial: one
 //! file each, one list. `--format NAME` and its help are made from the list.
 
+pub mod bonnie_1_03;
+pub mod bonnie_2_00;
 pub mod compilebench;
 pub mod postmark;
 
@@ -33,7 +35,8 @@ pub struct OriginalFormat {
 }
 
 /// The list.
-pub static ALL: &[&OriginalFormat] = &[&compilebench::FORMAT, &postmark::FORMAT];
+pub static ALL: &[&OriginalFormat] =
+    &[&bonnie_1_03::FORMAT, &bonnie_2_00::FORMAT, &compilebench::FORMAT, &postmark::FORMAT];
 
 /// The format called `name`.
 #[must_use]
