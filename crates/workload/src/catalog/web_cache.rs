@@ -36,7 +36,7 @@ const TOP_TEXT: &str = "cache";
 const GENERATED: &str = "generated";
 /// Bytes of an entry in a directory, in blocks that are half full after they were split.
 const ENTRY_BYTES: u64 = 40;
-/// Compressed archives up to this size are gone through to estimate what they take: some seconds.
+/// Archives of users up to this size are gone through to estimate what they take: some seconds.
 const SURVEY_BYTES: u64 = 256 << 20;
 const METRIC: &str = "elapsed_s";
 
