@@ -61,7 +61,7 @@ pub struct Args {
     #[arg(long, short = 'n', value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     trials: Option<u32>,
 
-    /// Size of an image [default: 8GiB; 2GiB with --quick]
+    /// Size of an image [default: 8GiB, 2GiB with --quick, more where a workload needs it]
     #[arg(long, value_name = "SIZE")]
     size: Option<String>,
 
@@ -159,7 +159,12 @@ impl Args {
     /// Bad input; the database; something that could not be removed.
     pub fn execute(self) -> anyhow::Result<bool> {
         let plan = self.plan().map_err(|errors| bad_inputs(&errors))?;
-        let plan = plan_file::make_ready(plan)?;
+        let mut plan = plan_file::make_ready(plan)?;
+        if self.size.is_none()
+            && let Some(size_bytes) = run::larger_images(&plan)
+        {
+            plan.size_bytes = size_bytes;
+        }
         self.format.check(&plan)?;
         run::enter_private_namespace();
         let mut store = Store::open(&self.store.path()?)?;

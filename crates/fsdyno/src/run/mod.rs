@@ -8,6 +8,8 @@ pub mod schedule;
 pub mod trial;
 mod warning;
 
+pub use warning::larger_images;
+
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 

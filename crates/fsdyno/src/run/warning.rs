@@ -35,14 +35,7 @@ pub fn of_plan(plan: &Plan) -> Vec<Warning> {
 /// A device that cannot hold what a workload has on it at its fullest, unless it is compressed.
 fn too_small(target: &TargetSpec, plan: &Plan) -> Option<Warning> {
     let size_bytes = device_size(target, plan)?;
-    let (workload, peak_bytes) = plan
-        .workloads
-        .iter()
-        .filter_map(|workload| {
-            let def = fsdyno_workload::catalog::find(&workload.kind).ok()?;
-            Some((&workload.label, (def.peak_bytes)(&workload.params).ok()??))
-        })
-        .max_by_key(|(_, peak_bytes)| *peak_bytes)?;
+    let (workload, peak_bytes) = largest_workload(plan)?;
     if peak_bytes <= size_bytes {
         return None;
     }
@@ -53,13 +46,36 @@ fn too_small(target: &TargetSpec, plan: &Plan) -> Option<Warning> {
             "{workload} holds up to {peak}, {label} has {}",
             units::human_bytes(size_bytes)
         ),
-        advice: format!("use --size {} or a smaller workload", enough(peak_bytes)),
+        advice: format!(
+            "use --size {} or a smaller workload",
+            units::exact_bytes(enough(peak_bytes))
+        ),
     })
 }
 
+/// The workload that holds most at once, and how many bytes that is.
+fn largest_workload(plan: &Plan) -> Option<(&str, u64)> {
+    let peaks = plan.workloads.iter().filter_map(|workload| {
+        let def = fsdyno_workload::catalog::find(&workload.kind).ok()?;
+        Some((workload.label.as_str(), (def.peak_bytes)(&workload.params).ok()??))
+    });
+    peaks.max_by_key(|(_, peak_bytes)| *peak_bytes)
+}
+
+/// The size of image that the workloads of `plan` need, where that is more than its own and the disk
+/// has it to spare.
+#[must_use]
+pub fn larger_images(plan: &Plan) -> Option<u64> {
+    let (_, peak_bytes) = largest_workload(plan).filter(|(_, peak)| *peak > plan.size_bytes)?;
+    let wanted = enough(peak_bytes);
+    let space = fsdyno_sys::file::free_space(&super::image_directory(plan)).ok()?;
+    (wanted < space.available / 10 * 9).then_some(wanted)
+}
+
 /// A size with room for the filesystem's own: a quarter more, in whole GiB.
-fn enough(peak_bytes: u64) -> String {
-    units::exact_bytes((peak_bytes + peak_bytes / 4).div_ceil(1 << 30) << 30)
+fn enough(peak_bytes: u64) -> u64 {
+    let gibibytes = peak_bytes.saturating_add(peak_bytes / 4).div_ceil(1 << 30);
+    gibibytes.saturating_mul(1 << 30)
 }
 
 fn image_size(target: &TargetSpec, plan: &Plan) -> Option<u64> {
@@ -81,5 +97,33 @@ fn device_size(target: &TargetSpec, plan: &Plan) -> Option<u64> {
         Ground::Directory { path } => {
             fsdyno_sys::file::free_space(path).ok().map(|space| space.available)
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fsdyno_model::workload::WorkloadSpec;
+
+    #[test]
+    fn images_grow_with_the_workload_where_the_disk_has_room() {
+        let directory = tempfile::tempdir().unwrap();
+        let grown = |text: &str| {
+            let mut plan = Plan::new(false);
+            plan.directory = Some(directory.path().to_owned());
+            plan.size_bytes = 1 << 30;
+            crate::catalogue::with_names(|names| {
+                plan.workloads.push(WorkloadSpec::parse(text, false, names).unwrap());
+            });
+            larger_images(&plan)
+        };
+        assert_eq!(grown("small-files:files=10"), None);
+        let available = fsdyno_sys::file::free_space(directory.path()).unwrap().available;
+        if available > 4 << 30 {
+            assert_eq!(grown("small-files:files=20,size=64MiB"), Some(2 << 30));
+        }
+        // No disk has so much.
+        assert_eq!(grown("small-files:files=99999999,size=100GiB"), None);
+        assert_eq!(enough(u64::MAX), u64::MAX);
     }
 }
