@@ -69,6 +69,24 @@ impl Names {
         names
     }
 
+    /// The same names in random order, one after the other in memory, so that going through them costs
+    /// no more than going through those in order.
+    #[must_use]
+    pub fn shuffled(&self, rng: &mut Xoshiro) -> Names {
+        let mut order: Vec<u32> = (0..self.len() as u32).collect();
+        rng.shuffle(&mut order);
+        let mut names = Names {
+            arena: Vec::with_capacity(self.arena.len()),
+            starts: Vec::with_capacity(self.starts.len()),
+            directory_count: self.directory_count,
+        };
+        for index in order {
+            names.starts.push(names.arena.len() as u32);
+            names.arena.extend_from_slice(self.file(index as usize).to_bytes_with_nul());
+        }
+        names
+    }
+
     /// Number of files.
     #[must_use]
     pub fn len(&self) -> usize {
@@ -155,6 +173,21 @@ mod tests {
             (held[directory], last) = (held[directory] + 1, directory);
         }
         assert!(held.iter().all(|count| (10..=11).contains(count)));
+    }
+
+    #[test]
+    fn shuffled_names_are_the_same_in_another_order() {
+        let names = Names::new(5000, 9, Order::Random, 1);
+        let shuffled = names.shuffled(&mut Xoshiro::new(2));
+        let all = |names: &Names| -> Vec<CString> {
+            (0..names.len()).map(|index| names.file(index).to_owned()).collect()
+        };
+        let (mut all_names, mut all_shuffled) = (all(&names), all(&shuffled));
+        assert_ne!(all_names, all_shuffled);
+        all_names.sort();
+        all_shuffled.sort();
+        assert_eq!(all_names, all_shuffled);
+        assert_eq!(names.directories(), shuffled.directories());
     }
 
     #[test]

@@ -341,34 +341,48 @@ fn small_phases(run: &mut Run<'_, '_>, order: Order) -> anyhow::Result<()> {
     let buffer_bytes = settings.chunk_bytes.min(settings.small_file_max_bytes().max(1) as usize);
     let mut payload = PayloadBuffer::new(settings.payload, run.context.seed, buffer_bytes);
     let mut buffer = AlignedBuffer::new(settings.chunk_bytes);
-    let mut shuffled: Vec<u32> = match order {
-        Order::Sequential => Vec::new(),
-        Order::Random => (0..names.len() as u32).collect(),
-    };
     let mut rng = Xoshiro::new(seed);
 
     small_phase(run, &names, create, true, |loops, recorder, longest| {
         loops.create(&mut payload, recorder, longest)
     })?;
     run.make_cold()?;
-    rng.shuffle(&mut shuffled);
-    small_phase(run, &names, stat, false, |loops, recorder, longest| match order {
-        Order::Sequential => loops.stat_listed(&mut buffer, recorder, longest),
-        Order::Random => loops.stat_shuffled(&shuffled, &mut buffer, recorder, longest),
-    })?;
+    let listed = order == Order::Sequential;
+    let random = |rng: &mut Xoshiro| (!listed).then(|| names.shuffled(rng));
+    let shuffled = random(&mut rng);
+    small_phase(
+        run,
+        shuffled.as_ref().unwrap_or(&names),
+        stat,
+        false,
+        |loops, recorder, longest| {
+            if listed {
+                loops.stat_listed(&mut buffer, recorder, longest)
+            } else {
+                loops.stat_named(&mut buffer, recorder, longest)
+            }
+        },
+    )?;
     verify_small(run, &names)?;
     fragmentation::survey(run.context)?;
-    rng.shuffle(&mut shuffled);
-    small_phase(run, &names, delete, true, |loops, recorder, longest| {
-        match order {
-            Order::Sequential => loops.delete_listed(recorder, longest)?,
-            Order::Random => loops.delete_shuffled(&shuffled, recorder, longest)?,
-        }
-        Real.rmdir(run.context.root(), TOP)
-            .map_err(|errno| call_failed("rmdir", TOP_NAME, errno))?;
-        recorder.end(Operation::Rmdir);
-        Ok(())
-    })
+    let shuffled = random(&mut rng);
+    small_phase(
+        run,
+        shuffled.as_ref().unwrap_or(&names),
+        delete,
+        true,
+        |loops, recorder, longest| {
+            if listed {
+                loops.delete_listed(recorder, longest)?;
+            } else {
+                loops.delete_named(recorder, longest)?;
+            }
+            Real.rmdir(run.context.root(), TOP)
+                .map_err(|errno| call_failed("rmdir", TOP_NAME, errno))?;
+            recorder.end(Operation::Rmdir);
+            Ok(())
+        },
+    )
 }
 
 fn open_top(context: &Context<'_>) -> anyhow::Result<OwnedFd> {

@@ -1,5 +1,5 @@
-//! The loops on the small files: create, stat and delete, in the order of names as the directory lists
-//! them or in random order. What is timed around them is in [`super::run`].
+//! The loops on the small files: create, stat and delete, in the order in which directories list them or
+//! in that of the given names. What is timed around them is in [`super::run`].
 
 use std::ffi::{CStr, CString};
 
@@ -178,21 +178,20 @@ impl<C: Calls> Loops<'_, C> {
         })
     }
 
-    /// The same in the order of `shuffled`, numbers of files.
+    /// The same in the order of the names.
     ///
     /// # Errors
     /// As [`Loops::create`].
-    pub fn stat_shuffled(
+    pub fn stat_named(
         &self,
-        shuffled: &[u32],
         buffer: &mut [u8],
         recorder: &mut Recorder,
         longest: &mut Longest,
     ) -> anyhow::Result<()> {
         recorder.begin();
         longest.begin();
-        self.in_batches(|position| {
-            let name = self.names.file(shuffled[position] as usize);
+        self.in_batches(|index| {
+            let name = self.names.file(index);
             self.stat(self.top, name, buffer, recorder)?;
             longest.end();
             Ok(())
@@ -252,20 +251,19 @@ impl<C: Calls> Loops<'_, C> {
         self.remove_directories(recorder)
     }
 
-    /// Removes all files in the order of `shuffled`, numbers of files, then the directories.
+    /// Removes all files in the order of the names, then the directories.
     ///
     /// # Errors
     /// As [`Loops::create`].
-    pub fn delete_shuffled(
+    pub fn delete_named(
         &self,
-        shuffled: &[u32],
         recorder: &mut Recorder,
         longest: &mut Longest,
     ) -> anyhow::Result<()> {
         recorder.begin();
         longest.begin();
-        self.in_batches(|position| {
-            let name = self.names.file(shuffled[position] as usize);
+        self.in_batches(|index| {
+            let name = self.names.file(index);
             let removed = self.calls.unlink(self.top, name);
             removed.map_err(|errno| self.failed("unlink", name, errno))?;
             recorder.end(Operation::Unlink);
