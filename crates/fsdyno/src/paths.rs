@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use anyhow::Context as _;
-use fsdyno_lab::home;
+use fsdyno_sys::home;
 
 /// The results database when `--db` names none.
 ///

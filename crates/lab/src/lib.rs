@@ -11,7 +11,6 @@
 //! | [`reclaim`] | removing what a killed run left |
 //! | [`guard`] | which devices are refused |
 //! | [`arguments`] | which words of the user's for mkfs and mount are refused |
-//! | [`home`] | the effective user's own directories for state and results |
 //! | [`readiness`] | whether a target can be measured here, asked before anything starts |
 //! | [`command`] | external programs: bounded in time and output, dying with us |
 //! | [`tools`] | where programs are, their versions, which package brings them |
@@ -28,7 +27,6 @@ pub mod doctor;
 pub mod environment;
 pub mod filesystem;
 pub mod guard;
-pub mod home;
 pub mod quiesce;
 pub mod readiness;
 pub mod reclaim;

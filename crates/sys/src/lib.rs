@@ -20,6 +20,7 @@
 //! | [`file`](mod@file) | allocate files, free space, durable directories |
 //! | [`fiemap`] | the extents of an open file |
 //! | [`fsmap`] | the free extents of a mounted filesystem |
+//! | [`home`] | where this user's own state, data and cache lie |
 //! | [`kernel`] | kernel, processor, memory and host facts for the record |
 //!
 //! Two rules hold everywhere: text from `/proc` and `/sys` is parsed by pure functions that never
@@ -37,6 +38,7 @@ pub mod error;
 pub mod fiemap;
 pub mod file;
 pub mod fsmap;
+pub mod home;
 pub mod kernel;
 pub mod kthreads;
 pub mod loopdev;

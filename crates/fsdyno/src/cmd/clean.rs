@@ -1,6 +1,9 @@
-//! `fsdyno clean`: removes what killed runs left behind, and nothing else.
+//! `fsdyno clean`: removes what killed runs left behind, archives that workloads keep where that is
+//! asked for, and nothing else.
 
-use fsdyno_lab::reclaim;
+use fsdyno_lab::reclaim::{self, Reclaimed};
+use fsdyno_model::units;
+use fsdyno_workload::web_cache::store;
 
 use super::output;
 use crate::paths;
@@ -8,6 +11,10 @@ use crate::paths;
 /// Arguments of `fsdyno clean`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
+    /// Also remove the archives that workloads made and keep for the next run
+    #[arg(long)]
+    cache: bool,
+
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -19,7 +26,10 @@ impl Args {
     /// # Errors
     /// Those of the output.
     pub fn execute(self) -> anyhow::Result<bool> {
-        let removed = reclaim::reclaim(&paths::state_directory()?);
+        let mut removed = reclaim::reclaim(&paths::state_directory()?);
+        if self.cache {
+            removed.extend(kept_archives()?);
+        }
         let complete = removed.iter().all(|one| one.error.is_none());
         if self.json {
             output::print(&serde_json::to_string_pretty(&removed)?)?;
@@ -36,4 +46,15 @@ impl Args {
         }
         Ok(complete)
     }
+}
+
+fn kept_archives() -> anyhow::Result<Vec<Reclaimed>> {
+    let archives = store::kept(&store::cache_directory()?);
+    Ok(archives
+        .into_iter()
+        .map(|(path, size_bytes)| Reclaimed {
+            what: format!("{} ({})", path.display(), units::human_bytes(size_bytes)),
+            error: std::fs::remove_file(&path).err().map(|error| error.to_string()),
+        })
+        .collect())
 }

@@ -39,3 +39,20 @@ fn files_of_others_are_left_alone() {
     assert!(!finished.stderr.contains("panicked"), "{}", finished.stderr);
     assert!(foreign.join("letter.txt").exists());
 }
+
+#[test]
+fn kept_archives_go_when_that_is_asked_for() {
+    let sandbox = Sandbox::new();
+    let cache = sandbox.path().join("cache/fsdyno");
+    std::fs::create_dir_all(&cache).unwrap();
+    let ours = cache.join("web-cache-0123456789abcdef-0123456789abcdef.tar");
+    let other = cache.join("letter.tar");
+    std::fs::write(&ours, "archive").unwrap();
+    std::fs::write(&other, "dear reader").unwrap();
+    sandbox.run(["clean"]).assert_code(0);
+    assert!(ours.exists());
+    let finished = sandbox.run(["clean", "--cache"]);
+    finished.assert_code(0);
+    assert!(finished.stdout.contains("web-cache-0123456789abcdef"), "{}", finished.stdout);
+    assert!(!ours.exists() && other.exists());
+}

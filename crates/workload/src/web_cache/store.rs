@@ -10,8 +10,8 @@
 
 use std::fs::{self, File, TryLockError};
 use std::io::{self, BufWriter, Read, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt};
-use std::path::{Component, Path, PathBuf};
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
@@ -34,8 +34,6 @@ const LOCK_PERIOD: Duration = Duration::from_millis(100);
 const READ_BYTES: usize = 1 << 20;
 /// Room that is left alone on the filesystem of the cache directory.
 const SPARE_BYTES: u64 = 64 << 20;
-/// Writable for everybody.
-const WORLD_WRITABLE: u32 = 0o002;
 
 /// Where archives are kept: `$XDG_CACHE_HOME/fsdyno`, else `~/.cache/fsdyno` of the effective user,
 /// under sudo root's. Never a place that others could have prepared.
@@ -43,32 +41,9 @@ const WORLD_WRITABLE: u32 = 0o002;
 /// # Errors
 /// This user has no such directory.
 pub fn cache_directory() -> anyhow::Result<PathBuf> {
-    let path = |name: &str| std::env::var_os(name).map(PathBuf::from);
-    let user = rustix::process::geteuid().as_raw();
-    choose(path("XDG_CACHE_HOME"), path("HOME"), user).context(
+    fsdyno_sys::home::default_cache_directory().context(
         "there is no cache directory that is yours alone: set XDG_CACHE_HOME, or give archive=PATH",
     )
-}
-
-fn choose(named: Option<PathBuf>, home: Option<PathBuf>, user: u32) -> Option<PathBuf> {
-    let root_home = (user == 0).then(|| PathBuf::from("/root"));
-    let is_home = |home: &PathBuf| home.is_dir() && is_private(home, user);
-    let mut homes = [home, root_home].into_iter().flatten().filter(is_home);
-    let named = named.filter(|path| is_private(path, user));
-    let base = named.or_else(|| homes.next().map(|home| home.join(".cache")))?;
-    Some(base.join("fsdyno"))
-}
-
-/// Whether the path, or the nearest directory above it that exists, belongs to `user` and is not open
-/// to everybody.
-fn is_private(path: &Path, user: u32) -> bool {
-    let plain = path.is_absolute() && !path.components().any(|part| part == Component::ParentDir);
-    let existing = path.ancestors().find_map(|above| fs::metadata(above).ok());
-    plain
-        && path != Path::new("/")
-        && existing.is_some_and(|found| {
-            found.is_dir() && found.uid() == user && found.mode() & WORLD_WRITABLE == 0
-        })
 }
 
 /// The archives that are kept in `directory`, with those that a crash left unfinished, and their sizes

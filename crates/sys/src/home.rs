@@ -1,4 +1,4 @@
-//! Where the effective user's own state and data lie: the XDG base directories or their defaults. A
+//! Where the effective user's own state, data and cache lie: the XDG base directories or their defaults. A
 //! place that others could have prepared is never chosen, because what lies there is believed later,
 //! by root too. Making the directories is left to who uses them.
 
@@ -22,6 +22,13 @@ pub fn default_state_directory() -> Option<PathBuf> {
 #[must_use]
 pub fn default_data_directory() -> Option<PathBuf> {
     own_directory("XDG_DATA_HOME", ".local/share")
+}
+
+/// Where fsdyno keeps what it can make again unless told otherwise: `$XDG_CACHE_HOME/fsdyno`, else
+/// `~/.cache/fsdyno`, by the rules of [`default_state_directory`].
+#[must_use]
+pub fn default_cache_directory() -> Option<PathBuf> {
+    own_directory("XDG_CACHE_HOME", ".cache")
 }
 
 fn own_directory(variable: &str, below_home: &str) -> Option<PathBuf> {
