@@ -47,8 +47,8 @@ pub fn assemble(
     }
 }
 
-/// The verdict of each workload. Of a ladder it is that of its last rung that was tried, and after it
-/// that of the search, under the label of the workload that was asked for.
+/// The verdict of each workload. Of a ladder it is that of the search, under the label of the workload
+/// that was asked for, and before it that of its last rung where the search found what it looked for.
 fn verdicts(
     plan: &Plan,
     labels: &[&str],
@@ -62,8 +62,10 @@ fn verdicts(
             continue;
         };
         if rung_index + 1 == calibration::tried_count(plan, ladder, trials) {
+            let is_undecided = calibration::is_undecided(plan, ladder, trials);
+            told.extend((!is_undecided).then_some(verdict));
             let text = calibration::verdict(plan, ladder, trials);
-            told.extend([verdict, Verdict { workload: ladder.label.clone(), text }]);
+            told.push(Verdict { workload: ladder.label.clone(), text });
         }
     }
     told
@@ -208,6 +210,38 @@ mod tests {
             params: Params::default(),
         }];
         plan
+    }
+
+    #[test]
+    fn the_last_rung_has_a_verdict_where_it_told_targets_apart() {
+        let mut plan = plan();
+        plan.ladders.push(fsdyno_model::ladder::Ladder {
+            label: "search".to_owned(),
+            first_index: 0,
+            rung_count: 1,
+            phase: "transactions".to_owned(),
+            budget_s: 60,
+        });
+        plan.trials = 3;
+        for (seconds, labels) in [(1.0, &["search"][..]), (2.0, &[fixture::WORKLOAD, "search"])] {
+            let mut trials = Vec::new();
+            for trial in 1..=3 {
+                let noise = 1.0 + f64::from(trial) / 100.0;
+                // A phase that the search does not look at always tells them apart.
+                let own = [("transactions", 1.0), ("delete", 1.0)];
+                let other = [("transactions", seconds * noise), ("delete", 9.0 * noise)];
+                trials.push(fixture::trial("x", trial, &own));
+                trials.push(fixture::trial("dir:/srv", trial, &other));
+            }
+            if seconds == 1.0 {
+                // Ahead now and then.
+                trials[3].phases[0].elapsed_return_ns = 900_000_000;
+            }
+            let result = assemble(run(), &plan, &|_| vec!["transactions", "delete"], &trials);
+            let told: Vec<&str> =
+                result.verdicts.iter().map(|verdict| verdict.workload.as_str()).collect();
+            assert_eq!(told, labels, "{:?}", result.verdicts);
+        }
     }
 
     #[test]

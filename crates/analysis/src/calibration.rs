@@ -9,6 +9,7 @@ use std::collections::BTreeSet;
 
 use fsdyno_model::ladder::Ladder;
 use fsdyno_model::metric::{self, Better};
+use fsdyno_model::param::Params;
 use fsdyno_model::plan::Plan;
 use fsdyno_model::record::TrialRecord;
 use fsdyno_model::units;
@@ -71,6 +72,31 @@ pub fn left_out<'a>(plan: &'a Plan, trials: &[TrialRecord]) -> BTreeSet<&'a str>
 #[must_use]
 pub fn tried_count(plan: &Plan, ladder: &Ladder, trials: &[TrialRecord]) -> usize {
     Search { plan, ladder, trials }.last().0 + 1
+}
+
+/// Whether the search ended with targets that it did not tell apart, or has not ended. What the last
+/// rung says over all its phases would then read as if it had.
+#[must_use]
+pub fn is_undecided(plan: &Plan, ladder: &Ladder, trials: &[TrialRecord]) -> bool {
+    let end = Search { plan, ladder, trials }.last().1;
+    matches!(end, End::Unfinished | End::Top | End::Budget)
+}
+
+/// The parameters in which rungs differ, with the values that the rung with this index has:
+/// `number=8000, transactions=8000`. Empty where nothing differs.
+#[must_use]
+pub fn load(rungs: &[&Params], rung_index: usize) -> String {
+    let value_of = |rung: usize, name: &str| {
+        rungs.get(rung)?.iter().find(|(own, _)| *own == name).map(|(_, value)| value)
+    };
+    let names = rungs.first().into_iter().flat_map(|first| first.iter().map(|(name, _)| name));
+    let differs =
+        |name: &&str| (1..rungs.len()).any(|rung| value_of(rung, name) != value_of(0, name));
+    let told: Vec<String> = names
+        .filter(differs)
+        .filter_map(|name| Some(format!("{name}={}", value_of(rung_index, name)?)))
+        .collect();
+    told.join(", ")
 }
 
 /// What came of the search, in a few sentences.
@@ -242,20 +268,10 @@ impl<'a> Search<'a> {
 
     /// The parameters in which the rungs differ, as this one has them.
     fn params(&self, rung_index: usize) -> String {
-        let value_of = |rung: usize, name: &str| {
-            let workload = self.plan.workloads.get(self.ladder.workload_index(rung))?;
-            workload.params.iter().find(|(own, _)| *own == name).map(|(_, value)| value)
-        };
-        let first = self.plan.workloads.get(self.ladder.first_index);
-        let names = first.into_iter().flat_map(|first| first.params.iter().map(|(name, _)| name));
-        let differs = |name: &&str| {
-            (1..self.ladder.rung_count).any(|rung| value_of(rung, name) != value_of(0, name))
-        };
-        let told: Vec<String> = names
-            .filter(differs)
-            .filter_map(|name| Some(format!("{name}={}", value_of(rung_index, name)?)))
-            .collect();
-        told.join(", ")
+        let workloads = self.plan.workloads.iter().skip(self.ladder.first_index);
+        let rungs: Vec<&Params> =
+            workloads.take(self.ladder.rung_count).map(|workload| &workload.params).collect();
+        load(&rungs, rung_index)
     }
 }
 
@@ -332,6 +348,7 @@ mod tests {
         assert_eq!(reasons(&plan, &trials), [None, None, told]);
         assert_eq!(tried_count(&plan, &plan.ladders[0], &trials), 2);
         assert_eq!(left_out(&plan, &trials), BTreeSet::from(["postmark rung 3"]));
+        assert!(!is_undecided(&plan, &plan.ladders[0], &trials));
         let words = verdict(&plan, &plan.ladders[0], &trials);
         assert!(
             words.starts_with("The first load (number=500) could not tell them all apart; rung 2 (number=2000) did: a 1.00 s, b 1.5"),
@@ -368,6 +385,7 @@ mod tests {
             "{words}"
         );
         assert_eq!(tried_count(&plan, &plan.ladders[0], &trials), 3);
+        assert!(is_undecided(&plan, &plan.ladders[0], &trials));
 
         // Each rung takes 6 × 20 s.
         plan.ladders[0].budget_s = 121;
@@ -381,6 +399,7 @@ mod tests {
             words.contains("after rung 2 (number=2000), which did not tell a and b"),
             "{words}"
         );
+        assert!(is_undecided(&plan, &plan.ladders[0], &trials));
     }
 
     #[test]

@@ -3,7 +3,8 @@
 //! The overall figure of two targets is the geometric mean, over the phases that both have in a
 //! block, of how many times better one is than the other, whichever way is better. Each block gives
 //! one such figure; the interval and the test are over the blocks. Every phase of the workload
-//! counts the same; fsck does not count, since it is no part of the workload.
+//! counts the same; fsck does not count, since it is no part of the workload, and neither do phases
+//! whose figures explain performance, such as how files lie on the device.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -480,5 +481,23 @@ mod tests {
         let text = verdict(&["a", "b"], &all);
         assert!(text.starts_with("a was fastest over all 3 phases"), "{text}");
         assert!(!text.contains("fsck"), "{text}");
+    }
+
+    #[test]
+    fn what_explains_performance_is_no_part_of_it() {
+        let mut all = trials("a", 3, [1.0, 1.0, 1.0]);
+        all.extend(trials("b", 3, [2.0, 2.0, 2.0]));
+        let plain = verdict(&["a", "b"], &all);
+        for trial in &mut all {
+            let extents = if trial.target == "a" { 1348.0 } else { 3.0 };
+            let names = [("fragmentation", "extents_per_file"), ("layout", "inline_share")];
+            trial.phases.extend(names.map(|(phase, metric)| {
+                let mut record = fsdyno_model::record::PhaseRecord::new(phase, metric);
+                record.values.insert(metric.to_owned(), extents);
+                record
+            }));
+        }
+        assert_eq!(verdict(&["a", "b"], &all), plain);
+        assert!(plain.starts_with("a was fastest over all 3 phases"), "{plain}");
     }
 }

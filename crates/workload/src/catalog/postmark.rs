@@ -145,7 +145,9 @@ const PARAMS: &[ParamDef] = &[
     flag(
         "calibrate",
         "false",
-        "raise number, transactions and numjobs until the targets differ or calibrate_budget is spent",
+        "try heavier loads one after the other (number, transactions, then numjobs rise) until the \
+         phase transactions tells every two targets apart, or calibrate_budget is spent; needs at \
+         least 3 trials and two targets",
     ),
     ParamDef {
         name: "calibrate_budget",
