@@ -1,16 +1,22 @@
 //! What each chunk of the large file holds after each phase, so that it can be checked whenever it is
 //! read back. Chunks are written once in order, then one byte of each is changed (rewrite), then one
 //! byte of some of them once more (seeks).
+//!
+//! Making payload for every chunk would take a third of the time of the phase where the filesystem is in
+//! memory. Therefore it is made once for 1 MiB and repeated, with eight random bytes of each block of
+//! 4 KiB made anew: no two blocks are alike, and a compressor, whose window is smaller, saves the stated
+//! share. Only where duplicates are asked for, every chunk is made by itself.
 
 use fsdyno_model::payload::Payload;
 use fsdyno_sys::buffer::AlignedBuffer;
 
-use crate::payload::{PayloadSource, content_key, name_hash};
+use crate::payload::{BLOCK_BYTES, GOLDEN, PayloadSource, content_key, mix, name_hash};
 
 /// Key of the large file's contents.
 const KEY: u64 = content_key(name_hash(b"bonnie"), 0, 0);
-/// Payload is made so many bytes at a time at least, and then cut into chunks.
-const STAGE_BYTES: usize = 4096;
+/// Length of the payload that is repeated: the longest chunk, and eight times what a filesystem
+/// compresses at once.
+const REPEATED_BYTES: usize = 1 << 20;
 /// What a seeker writes: a fixed byte, so that two seekers that meet in one chunk leave the same.
 const SEEK_MARK: u8 = 0x5a;
 
@@ -28,9 +34,18 @@ pub enum Change {
 /// The contents of the large file.
 #[derive(Debug)]
 pub struct Contents {
-    /// `None`: zeros, of which one is counted up before each chunk, as in the original.
-    source: Option<PayloadSource>,
+    kind: Kind,
     chunk_bytes: usize,
+}
+
+#[derive(Debug)]
+enum Kind {
+    /// Zeros, of which one is counted up before each chunk, as in the original.
+    Counted,
+    /// What is repeated, and the seed of what is not.
+    Repeated { payload: Vec<u8>, seed: u64 },
+    /// Every block by itself.
+    Made(PayloadSource),
 }
 
 impl Contents {
@@ -38,11 +53,17 @@ impl Contents {
     /// run's data different.
     #[must_use]
     pub fn new(payload: Payload, seed: u64, chunk_bytes: usize) -> Contents {
-        let source = match payload {
-            Payload::Original => None,
-            Payload::Realistic { .. } => Some(PayloadSource::new(payload, seed)),
+        let source = PayloadSource::new(payload, seed);
+        let kind = match payload {
+            Payload::Original => Kind::Counted,
+            Payload::Realistic { duplication_percent: 0, .. } => {
+                let mut payload = vec![0; REPEATED_BYTES];
+                source.fill(KEY, 0, &mut payload);
+                Kind::Repeated { payload, seed: mix(seed ^ KEY) }
+            }
+            Payload::Realistic { .. } => Kind::Made(source),
         };
-        Contents { source, chunk_bytes }
+        Contents { kind, chunk_bytes }
     }
 
     /// Bytes of one chunk.
@@ -72,9 +93,15 @@ impl Contents {
 
     /// Fills `chunk` with what the chunk `index` must hold after `change`.
     pub fn expect(&self, index: u64, change: Change, chunk: &mut [u8]) {
-        match &self.source {
-            Some(source) => source.fill(KEY, index * self.chunk_bytes as u64, chunk),
-            None => {
+        match &self.kind {
+            Kind::Made(source) => source.fill(KEY, index * self.chunk_bytes as u64, chunk),
+            Kind::Repeated { payload, seed } => {
+                let offset = index * self.chunk_bytes as u64;
+                let start = offset as usize % REPEATED_BYTES;
+                chunk.copy_from_slice(&payload[start..start + self.chunk_bytes]);
+                stamp(*seed, offset, chunk);
+            }
+            Kind::Counted => {
                 for (place, byte) in chunk.iter_mut().enumerate() {
                     let since = index.checked_sub(place as u64);
                     *byte = since.map_or(0, |since| (since / self.chunk_bytes as u64 + 1) as u8);
@@ -91,9 +118,13 @@ impl Contents {
     /// The bytes that are written one at a time, from `offset` on: those that the original counts, or
     /// payload.
     pub fn fill_chars(&self, offset: u64, bytes: &mut [u8]) {
-        match &self.source {
-            Some(source) => source.fill(KEY, offset, bytes),
-            None => {
+        match &self.kind {
+            Kind::Made(source) => source.fill(KEY, offset, bytes),
+            Kind::Repeated { payload, .. } => {
+                let repeated = payload.iter().cycle().skip(offset as usize % REPEATED_BYTES);
+                bytes.iter_mut().zip(repeated).for_each(|(byte, payload)| *byte = *payload);
+            }
+            Kind::Counted => {
                 for (byte, place) in bytes.iter_mut().zip(offset..) {
                     *byte = (place & 0x7f) as u8;
                 }
@@ -104,11 +135,14 @@ impl Contents {
     /// Makes the chunks in order, to be written.
     #[must_use]
     pub fn writer(&self) -> ChunkWriter<'_> {
-        ChunkWriter {
-            contents: self,
-            buffer: AlignedBuffer::new(self.chunk_bytes.max(STAGE_BYTES)),
-            next: 0,
+        let mut buffer = AlignedBuffer::new(match &self.kind {
+            Kind::Repeated { payload, .. } => payload.len(),
+            _ => self.chunk_bytes.max(BLOCK_BYTES),
+        });
+        if let Kind::Repeated { payload, .. } = &self.kind {
+            buffer.copy_from_slice(payload);
         }
+        ChunkWriter { contents: self, buffer, next: 0 }
     }
 }
 
@@ -127,15 +161,22 @@ impl ChunkWriter<'_> {
     pub fn next_chunk(&mut self) -> &[u8] {
         let (index, chunk_bytes) = (self.next, self.contents.chunk_bytes);
         self.next += 1;
-        match &self.contents.source {
-            Some(source) => {
-                let start = (index * chunk_bytes as u64) as usize & (self.buffer.len() - 1);
+        let offset = index * chunk_bytes as u64;
+        // Both lengths are powers of two.
+        let start = offset as usize & (self.buffer.len() - 1);
+        match &self.contents.kind {
+            Kind::Made(source) => {
                 if start == 0 {
-                    source.fill(KEY, index * chunk_bytes as u64, &mut self.buffer);
+                    source.fill(KEY, offset, &mut self.buffer);
                 }
                 &self.buffer[start..start + chunk_bytes]
             }
-            None => {
+            Kind::Repeated { seed, .. } => {
+                let chunk = &mut self.buffer[start..start + chunk_bytes];
+                stamp(*seed, offset, chunk);
+                chunk
+            }
+            Kind::Counted => {
                 let chunk = &mut self.buffer[..chunk_bytes];
                 let byte = &mut chunk[self.contents.place(index)];
                 *byte = byte.wrapping_add(1);
@@ -145,18 +186,33 @@ impl ChunkWriter<'_> {
     }
 }
 
+/// Makes the first bytes of each block that begins in `bytes`, which are at `offset` in the file, differ
+/// from those of all other blocks.
+#[inline(always)]
+fn stamp(seed: u64, offset: u64, bytes: &mut [u8]) {
+    if !offset.is_multiple_of(BLOCK_BYTES as u64) {
+        return;
+    }
+    for (block_index, block) in (offset / BLOCK_BYTES as u64..).zip(bytes.chunks_mut(BLOCK_BYTES)) {
+        let word = mix(seed.wrapping_add(block_index.wrapping_mul(GOLDEN))).to_le_bytes();
+        block[..word.len()].copy_from_slice(&word);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn what_is_written_is_what_is_expected() {
-        for payload in [Payload::Original, Payload::DEFAULT] {
-            for chunk_bytes in [256usize, 1024, 8192, 65536] {
+        let duplicated =
+            Payload::Realistic { compressibility_percent: 50, duplication_percent: 20 };
+        for payload in [Payload::Original, Payload::DEFAULT, duplicated] {
+            for chunk_bytes in [256usize, 1024, 8192, 65536, 1 << 20] {
                 let contents = Contents::new(payload, 7, chunk_bytes);
                 let mut writer = contents.writer();
                 let mut expected = vec![0; chunk_bytes];
-                for index in 0..600 {
+                for index in 0..600.min((16 << 20) / chunk_bytes as u64) {
                     let mut chunk = writer.next_chunk().to_vec();
                     contents.expect(index, Change::Written, &mut expected);
                     assert!(chunk == expected, "{payload:?} {chunk_bytes} {index}");
@@ -169,6 +225,34 @@ mod tests {
                     assert!(chunk == expected);
                 }
             }
+        }
+    }
+
+    #[test]
+    fn no_two_blocks_are_alike_and_the_stated_share_is_saved() {
+        for percent in [0, 50, 75] {
+            let payload =
+                Payload::Realistic { compressibility_percent: percent, duplication_percent: 0 };
+            let contents = Contents::new(payload, 7, 8192);
+            let mut writer = contents.writer();
+            let mut seen = std::collections::HashSet::new();
+            let (mut written, mut saved) = (0, 0);
+            let mut extent = Vec::new();
+            for _ in 0..1024 {
+                let chunk = writer.next_chunk();
+                for block in chunk.chunks(BLOCK_BYTES) {
+                    assert!(seen.insert(xxhash_rust::xxh3::xxh3_128(block)));
+                }
+                extent.extend_from_slice(chunk);
+                if extent.len() == 128 << 10 {
+                    written += extent.len();
+                    let size = zstd::bulk::compress(&extent, 3).unwrap().len();
+                    saved += extent.len().saturating_sub(size);
+                    extent.clear();
+                }
+            }
+            let share = 100.0 * saved as f64 / written as f64;
+            assert!((share - f64::from(percent)).abs() < 3.0, "{share} % for {percent} %");
         }
     }
 

@@ -85,8 +85,9 @@ const DIFFERENCES: &[(&str, &str)] = &[
     (
         "What it writes compresses by a factor of nearly 200: zeros, of which one byte is counted up \
          before each chunk.",
-        "Both modes write payload of stated entropy by default, made between the calls: within the \
-         time of the phase, not within the latency. payload=original writes as the original, but \
+        "Both modes write payload of stated entropy by default. In the large file it repeats every \
+         MiB, but for eight bytes of each block of 4 KiB, so that making it takes no time of the phase; \
+         with duplicates it is made within that time. payload=original writes as the original, but \
          for small files, which then hold the letter a.",
     ),
     (
@@ -219,7 +220,7 @@ pub static DEF: WorkloadDef = WorkloadDef {
                     syncfs on the target where the phase writes (mode=original: fsync before close \
                     instead, in every phase). The small files: all calls and the removal of their \
                     directories, then syncfs (mode=original: sync of the whole machine) after creation \
-                    and deletion. Making the payload is part of the phases that write it.",
+                    and deletion. Making the payload of small files is part of their creation.",
             not_timed: "Opening the large file, removing it, making directories, names and threads; \
                         emptying the caches; comparing up to 4096 chunks after read-block, those that \
                         seekers wrote after seeks, and up to 2000 small files after each stat.",
@@ -241,15 +242,33 @@ pub static DEF: WorkloadDef = WorkloadDef {
         phases: &[
             PhaseInfo { name: "write-char", doc: "writes a file one byte at a time" },
             PhaseInfo { name: "write-block", doc: "writes the large file in chunks" },
-            PhaseInfo { name: "rewrite", doc: "reads each chunk, changes a byte, goes back and writes it" },
-            PhaseInfo { name: "read-char", doc: "reads the beginning of the large file one byte at a time" },
+            PhaseInfo {
+                name: "rewrite",
+                doc: "reads each chunk, changes a byte, goes back and writes it",
+            },
+            PhaseInfo {
+                name: "read-char",
+                doc: "reads the beginning of the large file one byte at a time",
+            },
             PhaseInfo { name: "read-block", doc: "reads the large file in chunks" },
-            PhaseInfo { name: "seeks", doc: "reads random chunks from several threads, writes every tenth back" },
+            PhaseInfo {
+                name: "seeks",
+                doc: "reads random chunks from several threads, writes every tenth back",
+            },
             PhaseInfo { name: "create-sequential", doc: "makes small files with ascending names" },
-            PhaseInfo { name: "stat-sequential", doc: "asks for the attributes of each and reads it, as the directory lists them" },
-            PhaseInfo { name: "delete-sequential", doc: "removes each, as the directory lists them" },
+            PhaseInfo {
+                name: "stat-sequential",
+                doc: "asks for the attributes of each and reads it, as the directory lists them",
+            },
+            PhaseInfo {
+                name: "delete-sequential",
+                doc: "removes each, as the directory lists them",
+            },
             PhaseInfo { name: "create-random", doc: "makes small files with random names" },
-            PhaseInfo { name: "stat-random", doc: "asks for the attributes of each and reads it, in random order" },
+            PhaseInfo {
+                name: "stat-random",
+                doc: "asks for the attributes of each and reads it, in random order",
+            },
             PhaseInfo { name: "delete-random", doc: "removes each in random order" },
             fragmentation::PHASE,
         ],

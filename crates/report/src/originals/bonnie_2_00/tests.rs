@@ -412,7 +412,8 @@ fn the_csv_is_understood_by_the_programs_that_come_with_bonnie() {
         }
     }
     if let Some(again) = piped("bon_csv2txt", &line) {
-        let row = "xfs   16G:4k:8192:5           49.4m  10 23.2m   4           51.3m   6 431.6   1\n";
+        let row =
+            "xfs   16G:4k:8192:5           49.4m  10 23.2m   4           51.3m   6 431.6   1\n";
         assert!(again.contains(row), "{again}");
         let row =
             "xfs    16:1000:10/7  4095  19 +++++ +++  3404  14  1819   8 +++++ +++  1397   6\n";
