@@ -13,7 +13,6 @@ use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
 use rustix::io::Errno;
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::process::parse_stat;
 
@@ -100,10 +99,11 @@ pub fn workqueue(name: &str) -> Option<&str> {
 }
 
 impl KernelThreads {
-    /// Starts watching; `None` where the kernel's threads are not visible, as in a container.
+    /// Starts watching; `None` where the kernel's threads are not visible, as in a container, and where
+    /// to watch them all takes more than half of the files that this process may have open.
     ///
     /// Takes one descriptor per thread, two per worker, and raises the process's soft limit of open
-    /// files towards the hard one if that may not suffice.
+    /// files to the hard one.
     pub fn new() -> Option<Self> {
         let kthreadd = parse_stat(&fs::read_to_string(format!("/proc/{KTHREADD}/stat")).ok()?)?;
         let name = fs::read_to_string(format!("/proc/{KTHREADD}/comm")).ok()?;
@@ -120,8 +120,11 @@ impl KernelThreads {
             totals: Vec::new(),
             tick_ns: crate::cpu::tick_ns(),
         };
+        let affordable = crate::descriptors::raise_limit() / 2;
         watcher.find_new_threads();
-        (!watcher.threads.is_empty()).then_some(watcher)
+        let workers = watcher.threads.iter().filter(|thread| thread.comm.is_some()).count();
+        let kept = (watcher.threads.len() + workers) as u64;
+        (kept > 0 && kept <= affordable).then_some(watcher)
     }
 
     /// The time burnt under each name so far. Costs about a microsecond per thread.
@@ -233,9 +236,7 @@ impl KernelThreads {
 fn open_kept(path: &str) -> Option<File> {
     match File::open(path) {
         Err(error) if Errno::from_io_error(&error) == Some(Errno::MFILE) => {
-            let limit = getrlimit(Resource::Nofile);
-            setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum })
-                .ok()?;
+            crate::descriptors::raise_limit();
             File::open(path).ok()
         }
         other => other.ok(),

@@ -17,6 +17,7 @@
 //! | [`process`] | children that die with us, who is alive, signals, the terminal |
 //! | [`child`] | external programs: found, supervised, drained, timed |
 //! | [`orphans`] | what such programs leave running |
+//! | [`descriptors`] | how many files may be open, and how many are |
 //! | [`file`](mod@file) | allocate files, free space, durable directories |
 //! | [`fiemap`] | the extents of an open file |
 //! | [`fsmap`] | the free extents of a mounted filesystem |
@@ -34,6 +35,7 @@ pub mod child;
 pub mod clock;
 pub mod counters;
 pub mod cpu;
+pub mod descriptors;
 pub mod error;
 pub mod fiemap;
 pub mod file;

@@ -49,6 +49,8 @@ pub fn serve(mut input: impl Read + Send, output: impl Write + Send) -> i32 {
     if let Err(error) = fsdyno_sys::process::install_signal_handlers() {
         return fail(PREPARE, error.to_string(), EXIT_FAILED);
     }
+    // The kernel's threads are watched by a descriptor each, and some workloads keep many files open.
+    fsdyno_sys::descriptors::raise_limit();
     if send(&Message::Hello { version: wire::VERSION }).is_err() {
         return EXIT_FAILED;
     }

@@ -140,7 +140,7 @@ fn files_that_are_gone_or_changed_are_errors() {
 fn a_full_filesystem_fails_the_phase_and_names_the_file() {
     for (jobs, word) in [("1", "write f0000"), ("3", "write d0000")] {
         let Some(filesystem) = SmallFilesystem::mount("2m") else { return };
-        let params = [("files", "3000"), ("numjobs", jobs)];
+        let params = [("files", "1200"), ("numjobs", jobs)];
         let answers = measure(&filesystem.path(), "million-files", &params);
         let (stage, error) = answers.failure().unwrap();
         assert_eq!((stage, answers.exit_code), ("create", EXIT_FAILED));
@@ -356,5 +356,46 @@ fn a_million_files_fit_into_48_mib() {
             assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         }
         Err(error) => println!("skipped: prlimit cannot be run: {error}"),
+    }
+}
+
+/// Says to this test that it is the process that runs under the limit.
+const LIMITED: &str = "FSDYNO_TEST_LIMITED";
+
+#[test]
+fn few_descriptors_are_enough() {
+    if std::env::var_os(LIMITED).is_some() {
+        return run_with_large_batches();
+    }
+    // Soft and hard limit; whether the hard one is too low for the batch.
+    for (limit, is_low) in [("1024:1024", true), ("300:300", true), ("256:20000", false)] {
+        let mut command = Command::new("prlimit");
+        command.arg(format!("--nofile={limit}")).arg(std::env::current_exe().unwrap());
+        command.args(["--exact", "few_descriptors_are_enough", "--nocapture"]).env(LIMITED, "1");
+        let output = match command.output() {
+            Ok(output) => output,
+            Err(error) => {
+                println!("skipped: prlimit cannot be run: {error}");
+                return;
+            }
+        };
+        let told = String::from_utf8_lossy(&output.stdout);
+        assert!(
+            output.status.success(),
+            "{limit}: {told}{}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+        assert_eq!(told.contains("smaller-batches"), is_low, "{limit}: {told}");
+    }
+}
+
+fn run_with_large_batches() {
+    for jobs in ["1", "8"] {
+        let directory = tempfile::tempdir().unwrap();
+        let params = [("files", "1200"), ("numjobs", jobs), ("batch", "5000"), ("operations", ALL)];
+        let answers = measure(directory.path(), "million-files", &params).expect_finished();
+        println!("{:?}", answers.warnings());
+        assert_eq!(answers.phase("read-acp").files, Some(1200));
+        assert_eq!(answers.phase("read-physical").files, Some(1200));
     }
 }

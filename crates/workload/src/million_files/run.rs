@@ -9,6 +9,7 @@ use fsdyno_model::payload::Payload;
 use fsdyno_model::record::Warning;
 use fsdyno_model::wire::{Manifest, ManifestFile};
 use fsdyno_sys::calls::{Calls, Real};
+use fsdyno_sys::descriptors;
 
 use super::layout::Layout;
 use super::name::Share;
@@ -32,8 +33,13 @@ const METRIC: &str = "elapsed_s";
 const LAYOUT_METRIC: &str = "readdir_inode_correlation";
 /// About the most that is compared before the files are removed.
 const SAMPLE_BYTES: u64 = 256 << 20;
-/// Descriptors that are left to the rest of this process.
+/// Descriptors that are left to the rest of this process, besides those that are open already: kernel
+/// threads that appear during the run are watched too.
 const SPARE_DESCRIPTORS: u64 = 64;
+/// Descriptors that a job needs besides its batch: for its directory and to list it.
+const JOB_DESCRIPTORS: u64 = 4;
+/// Taken to be open where they cannot be counted.
+const UNCOUNTED_DESCRIPTORS: u64 = 512;
 
 /// Parameters of a run.
 #[derive(Debug, Clone)]
@@ -161,29 +167,28 @@ fn sample_of(settings: &Settings, shares: &[Share], seed: u64) -> Vec<ManifestFi
     chosen.into_vec()
 }
 
-/// Raises the limit of open files as far as the batches need, or makes these smaller and says so.
+/// The batch that is asked for, or the largest that the limit of open files allows, which is said.
 fn affordable_batch(context: &Context<'_>, settings: &Settings) -> anyhow::Result<u64> {
-    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let wanted = settings.batch_files.min(settings.files.div_ceil(settings.numjobs));
-    let needed = wanted * settings.numjobs + SPARE_DESCRIPTORS;
-    let limit = getrlimit(Resource::Nofile);
-    if limit.current.is_none_or(|current| needed <= current) {
+    let limit = descriptors::raise_limit();
+    let open = descriptors::open_count().unwrap_or(UNCOUNTED_DESCRIPTORS);
+    let batch = largest_batch(limit, open, settings.numjobs);
+    if wanted <= batch {
         return Ok(wanted);
     }
-    let raised = limit.maximum.map_or(needed, |maximum| maximum.min(needed));
-    let new = Rlimit { current: Some(raised), maximum: limit.maximum };
-    let in_force = setrlimit(Resource::Nofile, new).map_or(limit.current, |()| Some(raised));
-    let in_force = in_force.unwrap_or(needed);
-    if needed <= in_force {
-        return Ok(wanted);
-    }
-    let batch = (in_force.saturating_sub(SPARE_DESCRIPTORS) / settings.numjobs).max(1);
     context.warn(Warning {
         code: "smaller-batches".to_owned(),
         message: format!("only {batch} files are opened at a time instead of {wanted}"),
         advice: "raise `ulimit -Hn` or use a smaller batch".to_owned(),
     })?;
     Ok(batch)
+}
+
+/// Files that each of `numjobs` jobs may have open at a time, where `open` of `limit` descriptors are
+/// taken already; one at least.
+fn largest_batch(limit: u64, open: u64, numjobs: u64) -> u64 {
+    let spare = SPARE_DESCRIPTORS + numjobs.saturating_mul(JOB_DESCRIPTORS);
+    (limit.saturating_sub(open.saturating_add(spare)) / numjobs.max(1)).max(1)
 }
 
 fn create(context: &Context<'_>, settings: &Settings, shares: &[Share]) -> anyhow::Result<()> {
@@ -305,4 +310,23 @@ fn measure_layout(
         }
     }
     context.finish_phase(tally.into_record())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn batches_of_all_jobs_fit_into_the_limit() {
+        assert_eq!(largest_batch(1024, 150, 1), 1024 - 150 - 64 - 4);
+        assert_eq!(largest_batch(u64::MAX, 150, 1), u64::MAX - 218);
+        for (limit, open, jobs) in [(1024, 150, 8), (1024, 150, 100), (300, 140, 3), (20_000, 9, 7)]
+        {
+            let batch = largest_batch(limit, open, jobs);
+            assert!(batch >= 1 && open + jobs * (batch + JOB_DESCRIPTORS) < limit, "{batch}");
+        }
+        // Where not even that is left, the call that fails tells.
+        assert_eq!(largest_batch(100, 150, 4), 1);
+        assert_eq!(largest_batch(100, u64::MAX, 1024), 1);
+    }
 }
