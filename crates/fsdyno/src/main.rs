@@ -4,6 +4,7 @@
 use std::process::ExitCode;
 
 use clap::Parser;
+use clap::error::ErrorKind;
 use fsdyno::BadInput;
 use fsdyno::cmd::Cli;
 
@@ -13,7 +14,20 @@ const INCOMPLETE: u8 = 1;
 const BAD_INPUT: u8 = 2;
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) if error.kind() == ErrorKind::UnknownArgument => {
+            // The usual advice to quote the option would lead astray where a command is meant.
+            match fsdyno::cmd::forgotten_separator(std::env::args()) {
+                Some(advice) => {
+                    fsdyno::run::progress::say(&format!("fsdyno: {advice}"));
+                    return ExitCode::from(BAD_INPUT);
+                }
+                None => error.exit(),
+            }
+        }
+        Err(error) => error.exit(),
+    };
     match cli.verb.execute() {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::from(INCOMPLETE),

@@ -24,7 +24,7 @@ const POLL: Duration = Duration::from_millis(20);
 /// How long a killed program may take to die: one in the middle of device I/O cannot at once.
 const KILL_GRACE: Duration = Duration::from_secs(30);
 /// How long what a program left running may take to end by itself.
-const REMAINS_GRACE: Duration = Duration::from_millis(500);
+const REMAINS_GRACE: Duration = Duration::from_millis(100);
 
 /// Which part of an output stream is kept, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,7 +66,7 @@ pub struct Ended {
     pub stderr: Output,
     /// From before its start to its end, which is timed by a thread that does nothing but wait for it.
     pub elapsed: Duration,
-    /// Whether processes of its group were still running half a second after its end; they were
+    /// Whether processes of its group were still running a tenth of a second after its end; they were
     /// killed then.
     pub left_running: bool,
 }

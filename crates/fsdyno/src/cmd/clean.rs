@@ -37,6 +37,12 @@ impl Args {
         }
         if removed.is_empty() {
             output::print("nothing to remove")?;
+            let kept = store::cache_directory().map(|directory| store::kept(&directory));
+            if kept.is_ok_and(|kept| !kept.is_empty()) {
+                output::print(
+                    "archives are kept for the next run of web-cache: --cache removes them",
+                )?;
+            }
         }
         for one in &removed {
             match &one.error {

@@ -221,6 +221,9 @@ impl Args {
                 }
             }
         });
+        if self.command.is_empty() && std::env::args_os().any(|word| word == "--") {
+            errors.push("there is no command behind `--`".to_owned());
+        }
         errors.extend(plan_file::workload_errors(&plan));
         if errors.is_empty() { plan.finish() } else { Err(errors) }
     }

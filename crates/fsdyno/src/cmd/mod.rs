@@ -84,10 +84,47 @@ impl Verb {
     }
 }
 
+/// What to say of a `compare` whose targets are followed by the name of a program with options of its
+/// own: the `--` before it is missing.
+#[must_use]
+pub fn forgotten_separator(words: impl Iterator<Item = String>) -> Option<String> {
+    let words: Vec<String> = words.skip(1).collect();
+    let (verb, rest) = words.split_first()?;
+    let is_program = |word: &String| {
+        let is_target = fsdyno_lab::filesystem::by_name(word).is_some();
+        !word.starts_with('-') && !is_target && fsdyno_sys::child::find_program(word).is_some()
+    };
+    if verb != "compare" || rest.iter().any(|word| word == "--") {
+        return None;
+    }
+    let (targets, command) = rest.split_at(rest.iter().position(is_program)?);
+    Some(format!(
+        "a command to run goes behind `--`: fsdyno compare {} -- {}",
+        targets.join(" "),
+        fsdyno_model::target::join_mkfs(command)
+    ))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use clap::CommandFactory as _;
+
+    #[test]
+    fn a_forgotten_separator_is_told() {
+        let advice = |line: &str| forgotten_separator(line.split(' ').map(str::to_owned));
+        assert_eq!(
+            advice("fsdyno compare ext4 btrfs sh -c true").as_deref(),
+            Some("a command to run goes behind `--`: fsdyno compare ext4 btrfs -- sh -c true")
+        );
+        for line in [
+            "fsdyno compare ext4 btrfs --tirals 3",
+            "fsdyno compare ext4 --x -- sh -c",
+            "fsdyno run sh -c",
+        ] {
+            assert_eq!(advice(line), None, "{line}");
+        }
+    }
 
     #[test]
     fn the_command_line_is_well_formed() {

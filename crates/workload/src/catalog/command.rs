@@ -89,7 +89,7 @@ pub static DEF: WorkloadDef = WorkloadDef {
                     syncfs on the target has returned (time until durable) unless sync=false. \
                     Processor time is that of the program and of all that it started and waited for.",
             not_timed: "Copying the directory, the lines prepare, check and cleanup, emptying the \
-                        caches before the command, and ending what it left running.",
+                        caches before the command.",
             models: "Your own work: a build, an unpacking, a test suite, a database load.",
             read_it_as: "How much of the whole run time the filesystem decides. A program that \
                          computes most of the time hides even large differences: compare the \
@@ -100,8 +100,8 @@ pub static DEF: WorkloadDef = WorkloadDef {
                       (`TMPDIR=$PWD make`). What the command wrote is verified by nobody but the line \
                       check. Standard input is empty; output is kept for error messages alone. The \
                       variable FSDYNO_TRIAL_SEED differs from trial to trial. Processes that the \
-                      command leaves running are ended and told; they may add up to a second to the \
-                      time until durable. Copies keep contents, modes, times and links, no extended \
+                      command leaves running are ended and told; waiting for them may add \
+                      some tenths of a second to the time until durable. Copies keep contents, modes, times and links, no extended \
                       attributes.",
         },
         differences: &[],
