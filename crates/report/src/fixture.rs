@@ -182,6 +182,42 @@ pub fn seven_targets() -> RunResult {
     )
 }
 
+/// Targets that were asked how their files lie, and phases that were served from memory.
+pub fn with_explanations() -> RunResult {
+    let labels = ["ext4", "xfs", "btrfs"];
+    let mut trials = planned(&labels, 3);
+    for record in &mut trials {
+        let target = labels.iter().position(|label| *label == record.target).unwrap();
+        let mut survey = PhaseRecord::new("fragmentation", "extents_per_file");
+        let extents: f64 = [3.0, 15.0, 1348.25][target];
+        for (metric, value) in [
+            ("extents_per_file", extents),
+            ("extents_per_file_p99", extents.ceil()),
+            ("fragmented_share", extents / 2000.0),
+            ("free_extent_largest_mib", 2890.5),
+            ("created_files", 17.0),
+        ] {
+            survey.values.insert(metric.to_owned(), value);
+        }
+        let mut layout = PhaseRecord::new("layout", "readdir_inode_correlation");
+        let correlation = [0.0021, 0.98, -0.5][target] * noise(target, record.trial, 7);
+        layout.values.insert("readdir_inode_correlation".to_owned(), correlation);
+        for phase in &mut record.phases {
+            let of_device = match (phase.name.as_str(), target) {
+                ("read", _) => phase.bytes / 100,
+                ("read-compiled", 0) => 0,
+                _ => phase.bytes,
+            };
+            if phase.name.starts_with("read") {
+                phase.read_bytes = phase.bytes;
+                phase.device.read_bytes = Some(of_device);
+            }
+        }
+        record.phases.extend([survey, layout]);
+    }
+    assembled(&plan(&labels, 3), &trials, Vec::new())
+}
+
 /// One target whose tool is missing, one that failed once, and warnings of trials.
 pub fn with_failures() -> RunResult {
     let labels = ["ext4", "xfs", "btrfs"];

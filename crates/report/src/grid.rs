@@ -59,11 +59,11 @@ impl Cell {
     }
 }
 
-/// One phase.
+/// One phase, or one figure of a phase.
 #[derive(Debug, Clone)]
 pub struct Row {
     /// Its name.
-    pub phase: String,
+    pub name: String,
     /// Unit of its values.
     pub unit: String,
     /// Which way is better.
@@ -72,33 +72,40 @@ pub struct Row {
     pub cells: Vec<Option<Cell>>,
 }
 
-/// The table of one workload.
+/// The table of one workload, or of what explains it.
 #[derive(Debug, Clone)]
 pub struct Grid {
-    /// The phases that occurred.
+    /// What stands above the names of the rows.
+    pub head: String,
+    /// The phases that occurred, or the figures of one phase.
     pub rows: Vec<Row>,
 }
 
 impl Grid {
-    /// The table of `workload` with one column for each target of the run.
+    /// The table of `workload` with one column for each target of the run. Phases whose figures
+    /// explain performance are left to [`Grid::explaining`].
     pub fn of(result: &RunResult, workload: &str) -> Grid {
-        let primary: Vec<&SummaryRow> =
-            result.summary.iter().filter(|row| row.primary && row.workload == workload).collect();
-        let mut phases: Vec<&str> = Vec::new();
-        for row in &primary {
-            if !phases.contains(&row.phase.as_str()) {
-                phases.push(&row.phase);
-            }
-        }
-        let rows = phases
-            .into_iter()
-            .map(|phase| {
-                let of_phase: Vec<&SummaryRow> =
-                    primary.iter().copied().filter(|row| row.phase == phase).collect();
-                row(result, phase, &of_phase)
-            })
+        let primary: Vec<&SummaryRow> = (result.summary.iter())
+            .filter(|row| row.primary && row.workload == workload && !explains(row))
             .collect();
-        Grid { rows }
+        let rows = groups(&primary, |row| &row.phase).into_iter();
+        let rows = rows.map(|(phase, own)| row(result, phase, &own)).collect();
+        Grid { head: "phase".to_owned(), rows }
+    }
+
+    /// For each phase of `workload` with figures that explain performance: a table of these, medians
+    /// without intervals and marks.
+    pub fn explaining(result: &RunResult, workload: &str) -> Vec<Grid> {
+        let all: Vec<&SummaryRow> = (result.summary.iter())
+            .filter(|row| row.workload == workload && explains(row))
+            .collect();
+        let grids = groups(&all, |row| &row.phase).into_iter();
+        let grids = grids.map(|(phase, own)| {
+            let rows = groups(&own, |row| &row.metric).into_iter();
+            let rows = rows.map(|(metric, own)| row(result, metric, &own)).collect();
+            Grid { head: format!("why: {phase}"), rows }
+        });
+        grids.collect()
     }
 
     /// Trials that values are made of, least and most; `None` without values.
@@ -128,7 +135,26 @@ pub fn directions(grids: &[Grid]) -> (Vec<&str>, Vec<&str>) {
     (units(Better::Higher), units(Better::Lower))
 }
 
-fn row(result: &RunResult, phase: &str, rows: &[&SummaryRow]) -> Row {
+fn explains(row: &SummaryRow) -> bool {
+    metric::find(&row.metric).is_some_and(|metric| metric.explains)
+}
+
+/// The rows under each key, keys in the order in which they first occur.
+fn groups<'a>(
+    rows: &[&'a SummaryRow],
+    key: fn(&SummaryRow) -> &String,
+) -> Vec<(&'a str, Vec<&'a SummaryRow>)> {
+    let mut groups: Vec<(&str, Vec<&SummaryRow>)> = Vec::new();
+    for row in rows {
+        match groups.iter_mut().find(|(known, _)| known == key(row)) {
+            Some((_, own)) => own.push(row),
+            None => groups.push((key(row), vec![row])),
+        }
+    }
+    groups
+}
+
+fn row(result: &RunResult, name: &str, rows: &[&SummaryRow]) -> Row {
     let most_trials = rows.iter().map(|row| row.n).max().unwrap_or(0);
     let form = NumberForm::of(rows);
     let cells = result
@@ -143,7 +169,7 @@ fn row(result: &RunResult, phase: &str, rows: &[&SummaryRow]) -> Row {
                 (_, _, true) if most_trials > 1 => Mark::Tied,
                 _ => Mark::None,
             };
-            let ends = row.ci95_low.zip(row.ci95_high);
+            let ends = row.ci95_low.zip(row.ci95_high).filter(|_| !explains(row));
             let interval =
                 ends.map(|(low, high)| [0, 1].map(|less| form.interval(low, high, less)));
             Some(Cell { mark, value: form.number(row.median, 0), interval, n: row.n })
@@ -152,7 +178,7 @@ fn row(result: &RunResult, phase: &str, rows: &[&SummaryRow]) -> Row {
     let first = rows.first();
     let unit = first.map_or("", |row| row.unit.as_str());
     Row {
-        phase: phase.to_owned(),
+        name: name.to_owned(),
         unit: if form.milli { format!("m{unit}") } else { unit.to_owned() },
         better: first.and_then(|row| metric::find(&row.metric)).and_then(|metric| metric.better),
         cells,

@@ -11,7 +11,7 @@ use crate::text;
 pub fn render(result: &RunResult) -> String {
     let mut sections = Vec::new();
     sections.extend(result.run.title.as_ref().map(|title| format!("## {}\n", escape(title))));
-    let mut uncertain = false;
+    let (mut uncertain, mut has_why) = (false, false);
     let left_out = note::left_out(result);
     for workload in &result.workloads {
         if let Some(left_out) = left_out.iter().find(|it| it.holds(&workload.label)) {
@@ -21,12 +21,17 @@ pub fn render(result: &RunResult) -> String {
             continue;
         }
         let grid = Grid::of(result, &workload.label);
-        let mut section = format!("### {}\n", escape(&workload.label));
-        if grid.rows.is_empty() {
+        let explaining = Grid::explaining(result, &workload.label);
+        let mut section = format!("### {}\n", escape(&note::heading(result, workload)));
+        if grid.rows.is_empty() && explaining.is_empty() {
             section.push_str("\nNo trial completed.\n");
-        } else {
-            section.push_str(&table(result, &grid));
-            uncertain |= grid.is_uncertain();
+        }
+        let grids = std::iter::once(&grid).chain(&explaining).filter(|grid| !grid.rows.is_empty());
+        section.extend(grids.map(|grid| table(result, grid)));
+        uncertain |= grid.is_uncertain();
+        has_why |= !explaining.is_empty();
+        if let Some(memory) = note::from_memory(result, &workload.label) {
+            section.push_str(&format!("\n{}\n", escape(&memory)));
         }
         let incomplete = note::incomplete(result, &workload.label);
         if !incomplete.is_empty() {
@@ -37,6 +42,7 @@ pub fn render(result: &RunResult) -> String {
     }
     let headline = note::headline(result).replace(text::NO_BREAK, " ");
     sections.push(format!("{}\n\n{}\n", legend(result, uncertain), escape(&headline)));
+    sections.extend(has_why.then(|| format!("{}\n", note::WHY)));
     sections.extend(note::harness(result).map(|harness| harness + "\n"));
     let warnings: String = note::warnings(result)
         .iter()
@@ -54,13 +60,13 @@ pub fn render(result: &RunResult) -> String {
 
 fn table(result: &RunResult, grid: &Grid) -> String {
     let labels: Vec<String> = result.targets.iter().map(|target| escape(&target.label)).collect();
-    let mut text = format!("\n| phase | unit | {} |\n", labels.join(" | "));
+    let mut text = format!("\n| {} | unit | {} |\n", escape(&grid.head), labels.join(" | "));
     text.push_str(&format!("|---|---|{}\n", "--:|".repeat(labels.len())));
     for row in &grid.rows {
         let cells: Vec<String> = row.cells.iter().map(|c| cell(c.as_ref())).collect();
         text.push_str(&format!(
             "| {} | {} | {} |\n",
-            escape(&row.phase),
+            escape(&row.name),
             row.unit,
             cells.join(" | ")
         ));
@@ -142,6 +148,38 @@ The harness itself takes 184 ns per operation, measured on a target that does no
 - Warning: caches were not dropped before reading (6 of 9 trials): run as root.
 
 **Verdict:** ext4 was fastest over all 11 phases by the geometric mean: 1.12 × as fast as xfs (95 % interval 1.06–1.18). xfs completed 2 of 3 trials (failed in create, see above). Left out: btrfs (skipped, see above).
+");
+    }
+
+    #[test]
+    fn what_explains_is_a_table_of_its_own() {
+        let page = render(&fixture::with_explanations());
+        let (_, page) = page.split_once("| fsck |").unwrap();
+        insta::assert_snapshot!(page, @r"
+ ms | **714** [700–724] | 966 [957–975] | 2866 [2831–2893] |
+
+| why: fragmentation | unit | ext4 | xfs | btrfs |
+|---|---|--:|--:|--:|
+| extents\_per\_file | extents/file | 3.0 | 15.0 | 1348 |
+| extents\_per\_file\_p99 | extents/file | 3.0 | 15.0 | 1349 |
+| fragmented\_share | share | 0.002 | 0.007 | 0.674 |
+| free\_extent\_largest\_mib | MiB | 2890 | 2890 | 2890 |
+
+| why: layout | unit | ext4 | xfs | btrfs |
+|---|---|--:|--:|--:|
+| readdir\_inode\_correlation | correlation | 0.002 | 0.999 | -0.504 |
+
+Read from memory, not from the device: read (ext4, xfs, btrfs); read-compiled (ext4).
+
+Bold: best of its row; ~: not told apart from the best (paired by trial, at 5 % for the row). Median [95 % interval].
+
+run 20260102-030405 · 3 targets × 3 trials · images of 3 GiB in /var/tmp (ext4 on /dev/sda1) · seed 1 · host bench, Linux 6.18.44
+
+Why: how files and free space lie on the device (medians); `fsdyno list metrics` explains each.
+
+The harness itself takes 184 ns per operation, measured on a target that does nothing.
+
+**Verdict:** ext4 was fastest over all 11 phases by the geometric mean: 1.13 × as fast as xfs (95 % interval 1.11–1.14), 1.36 × btrfs (1.35–1.38). xfs won create; btrfs won stat and stat-compiled.
 ");
     }
 

@@ -8,11 +8,18 @@ use fsdyno_model::outcome::Outcome;
 use fsdyno_model::record::Warning;
 use fsdyno_model::result::RunResult;
 use fsdyno_model::units;
+use fsdyno_model::workload::WorkloadSpec;
 
 use crate::text;
 
 /// What `[?]` means.
 pub const UNCERTAIN: &str = "? too few trials for an interval.";
+/// What the tables headed `why` hold.
+pub const WHY: &str = "Why: how files and free space lie on the device (medians); `fsdyno list metrics` explains each.";
+/// A phase that reads fewer bytes than this is not asked where they came from.
+const LEAST_READ_BYTES: f64 = 1_048_576.0;
+/// What the device read of what a phase read, below which the rest came from memory.
+const MEMORY_SHARE: f64 = 0.02;
 /// Lines of an error that are shown.
 const BRIEF_LINES: usize = 2;
 /// Columns of an error that are shown.
@@ -57,6 +64,69 @@ pub fn incomplete(result: &RunResult, workload: &str) -> Vec<String> {
         ));
     }
     notes
+}
+
+/// The heading of a workload's table: its label, and for a rung of a ladder its load:
+/// `postmark rung 2 (number=2000, transactions=2000)`.
+pub fn heading(result: &RunResult, workload: &WorkloadSpec) -> String {
+    let label = &workload.label;
+    let Some((ladder, _)) = label.rsplit_once(" rung ") else {
+        return label.clone();
+    };
+    let rungs: Vec<&WorkloadSpec> = (result.workloads.iter())
+        .filter(|it| it.label.rsplit_once(" rung ").is_some_and(|(own, _)| own == ladder))
+        .collect();
+    let params: Vec<_> = rungs.iter().map(|rung| &rung.params).collect();
+    let own = rungs.iter().position(|rung| rung.label == *label);
+    match own.map(|own| fsdyno_analysis::calibration::load(&params, own)) {
+        Some(load) if !load.is_empty() => format!("{label} ({load})"),
+        _ => label.clone(),
+    }
+}
+
+/// The phases of `workload` that were served from memory although they read: from the traffic of the
+/// device, in the median of the completed trials. `None` when there is none.
+pub fn from_memory(result: &RunResult, workload: &str) -> Option<String> {
+    let mut phases: Vec<&str> = Vec::new();
+    for row in result.summary.iter().filter(|row| row.primary && row.workload == workload) {
+        if !phases.contains(&row.phase.as_str()) {
+            phases.push(&row.phase);
+        }
+    }
+    // By the targets, since these are mostly all.
+    let mut found: Vec<(Vec<&str>, Vec<&str>)> = Vec::new();
+    for phase in phases {
+        let labels = result.targets.iter().map(|target| target.label.as_str());
+        let targets: Vec<&str> =
+            labels.filter(|target| is_from_memory(result, workload, phase, target)).collect();
+        match found.iter_mut().find(|(known, _)| *known == targets) {
+            _ if targets.is_empty() => {}
+            Some((_, phases)) => phases.push(phase),
+            None => found.push((targets, vec![phase])),
+        }
+    }
+    let told: Vec<String> = (found.iter())
+        .map(|(targets, phases)| format!("{} ({})", phases.join(", "), targets.join(", ")))
+        .collect();
+    (!told.is_empty())
+        .then(|| format!("Read from memory, not from the device: {}.", told.join("; ")))
+}
+
+fn is_from_memory(result: &RunResult, workload: &str, phase: &str, target: &str) -> bool {
+    let own = || {
+        (result.trials.iter())
+            .filter(|trial| trial.workload == workload && trial.target == target)
+            .filter(|trial| trial.outcome == Outcome::Completed)
+            .flat_map(|trial| trial.phases.iter().filter(|it| it.name == phase))
+    };
+    let read: Vec<f64> = own().map(|phase| phase.read_bytes as f64).collect();
+    let shares: Vec<f64> = own()
+        .filter(|phase| phase.read_bytes > 0)
+        .filter_map(|phase| Some(phase.device.read_bytes? as f64 / phase.read_bytes as f64))
+        .collect();
+    let median = fsdyno_analysis::interval::median;
+    median(&read).is_some_and(|bytes| bytes >= LEAST_READ_BYTES)
+        && median(&shares).is_some_and(|share| share < MEMORY_SHARE)
 }
 
 /// Neighbouring workloads of which nothing was begun, for one reason.
@@ -172,8 +242,13 @@ pub fn warnings(result: &RunResult) -> Vec<String> {
         .collect()
 }
 
-/// What the harness itself costs; `None` when no trial measured it.
+/// What the harness itself costs; `None` when no trial measured it, or when no phase counted operations
+/// that it could be compared with.
 pub fn harness(result: &RunResult) -> Option<String> {
+    let mut phases = result.trials.iter().flat_map(|trial| &trial.phases);
+    if !phases.any(|phase| phase.operations > 0) {
+        return None;
+    }
     let floor_ns = fsdyno_analysis::assemble::harness_floor_ns(&result.trials)?;
     let floor = units::human_duration(floor_ns.round().max(0.0) as u64);
     Some(format!(
@@ -279,8 +354,6 @@ pub fn verdicts(result: &RunResult) -> Vec<(String, &str)> {
 
 #[cfg(test)]
 mod tests {
-    use fsdyno_model::workload::WorkloadSpec;
-
     use super::*;
     use crate::fixture;
 
@@ -306,6 +379,74 @@ mod tests {
             target.device = "/dev/sdz1".to_owned();
         }
         assert_eq!(images(&result), None);
+    }
+
+    #[test]
+    fn phases_served_from_memory_are_named() {
+        let mut result = fixture::with_explanations();
+        let told = |result: &RunResult| from_memory(result, "compilebench");
+        assert_eq!(
+            told(&result).unwrap(),
+            "Read from memory, not from the device: read (ext4, xfs, btrfs); read-compiled (ext4)."
+        );
+        assert_eq!(told(&fixture::three_targets()), None);
+        for (index, trial) in result.trials.iter_mut().enumerate() {
+            for phase in trial.phases.iter_mut().filter(|phase| phase.name.starts_with("read")) {
+                // One trial of three is not the median; nothing is known; too few bytes to matter.
+                match trial.target.as_str() {
+                    "ext4" if index < 3 => {}
+                    "ext4" => phase.device.read_bytes = Some(phase.read_bytes),
+                    "xfs" => phase.device.read_bytes = None,
+                    _ => phase.read_bytes = 1 << 19,
+                }
+            }
+        }
+        assert_eq!(told(&result), None);
+    }
+
+    #[test]
+    fn the_harness_is_compared_with_operations_only() {
+        let mut result = fixture::three_targets();
+        assert!(harness(&result).is_some());
+        for phase in result.trials.iter_mut().flat_map(|trial| &mut trial.phases) {
+            phase.operations = 0;
+        }
+        assert_eq!(harness(&result), None);
+    }
+
+    #[test]
+    fn a_rung_is_shown_with_its_load() {
+        use fsdyno_model::param::{ParamDef, ParamKind, Params};
+        const fn number(name: &'static str) -> ParamDef {
+            let kind = ParamKind::Count { min: 0, max: u64::MAX };
+            ParamDef { name, kind, default: "1", quick: None, doc: "", check: None }
+        }
+        const PARAMS: &[ParamDef] = &[number("number"), number("transactions"), number("seed")];
+        let mut result = fixture::targets_with_trials(&["ext4", "xfs"], 3);
+        let rung = |index: usize| {
+            let mut params = Params::defaults(PARAMS, false);
+            let load = ["500", "2000"][index];
+            params.set(PARAMS, "number", load).unwrap();
+            params.set(PARAMS, "transactions", load).unwrap();
+            let label = format!("postmark rung {}", index + 1);
+            WorkloadSpec { label, kind: "postmark".to_owned(), params }
+        };
+        result.workloads.extend([rung(0), rung(1)]);
+        let headings: Vec<String> =
+            result.workloads.iter().map(|workload| heading(&result, workload)).collect();
+        let expected = [
+            "compilebench",
+            "postmark rung 1 (number=500, transactions=500)",
+            "postmark rung 2 (number=2000, transactions=2000)",
+        ];
+        assert_eq!(headings, expected);
+        let options = crate::table::TableOptions { width: 80, color: false, unicode: true };
+        let table = crate::table::render(&result, options);
+        assert!(table.contains(&format!("\n{}\n", expected[2])), "{table}");
+        let page = crate::markdown::render(&result);
+        assert!(page.contains(&format!("### {}\n", expected[2])), "{page}");
+        result.workloads.pop();
+        assert_eq!(heading(&result, &result.workloads[1]), "postmark rung 1");
     }
 
     #[test]

@@ -8,6 +8,7 @@ use std::ops::Range;
 
 use anstyle::{AnsiColor, Style};
 use fsdyno_model::result::RunResult;
+use fsdyno_model::workload::WorkloadSpec;
 
 use crate::grid::{self, Cell, Grid, IntervalStyle, Mark, Row};
 use crate::note;
@@ -47,6 +48,7 @@ pub fn render(result: &RunResult, options: TableOptions) -> String {
     let headline = page.paragraph(&note::headline(result), "  ", DIM);
     let mut sections = vec![title.collect::<String>() + &headline];
     let mut grids: Vec<Grid> = Vec::new();
+    let mut has_why = false;
     let mut cut_any = vec![false; result.targets.len()];
     let left_out = note::left_out(result);
     for workload in &result.workloads {
@@ -56,25 +58,19 @@ pub fn render(result: &RunResult, options: TableOptions) -> String {
             }
             continue;
         }
-        let grid = Grid::of(result, &workload.label);
-        let mut section = page.styled(&page.plain(&workload.label), BOLD) + "\n";
-        if grid.rows.is_empty() {
-            section.push_str("\nNo trial completed.\n");
-        } else {
-            let layout = page.layout(&grid);
-            section.push_str(&page.blocks(&grid, &layout, &mut cut_any));
-            grids.push(grid);
+        let tables = Tables::of(result, &workload.label);
+        sections.push(page.workload(workload, &tables, &mut cut_any));
+        has_why |= !tables.explaining.is_empty();
+        if !tables.main.rows.is_empty() {
+            grids.push(tables.main);
         }
-        let incomplete = note::incomplete(result, &workload.label);
-        if !incomplete.is_empty() {
-            section.push('\n');
-            section.extend(incomplete.iter().map(|note| page.paragraph(note, "  ", Style::new())));
-        }
-        sections.push(section);
     }
     let mut notes: String = page.labels_cut(&cut_any);
     if !grids.is_empty() {
         notes.push_str(&page.paragraph(&page.legend(&grids), "", DIM));
+    }
+    if has_why {
+        notes.push_str(&page.paragraph(note::WHY, "", DIM));
     }
     notes.extend(note::harness(result).map(|harness| page.paragraph(&harness, "", DIM)));
     sections.push(notes);
@@ -82,6 +78,18 @@ pub fn render(result: &RunResult, options: TableOptions) -> String {
     sections.push(page.verdicts());
     sections.retain(|section| !section.is_empty());
     sections.join("\n")
+}
+
+/// The tables of one workload.
+struct Tables {
+    main: Grid,
+    explaining: Vec<Grid>,
+}
+
+impl Tables {
+    fn of(result: &RunResult, workload: &str) -> Tables {
+        Tables { main: Grid::of(result, workload), explaining: Grid::explaining(result, workload) }
+    }
 }
 
 /// The widths of one target's column.
@@ -133,14 +141,35 @@ impl Page<'_> {
         lines.join("\n") + "\n"
     }
 
+    /// The heading of a workload, its tables and what is to be said of it alone.
+    fn workload(&self, workload: &WorkloadSpec, tables: &Tables, cut_any: &mut [bool]) -> String {
+        let mut section = self.paragraph(&note::heading(self.result, workload), "  ", BOLD);
+        let grids = std::iter::once(&tables.main).chain(&tables.explaining);
+        let grids: Vec<&Grid> = grids.filter(|grid| !grid.rows.is_empty()).collect();
+        if grids.is_empty() {
+            section.push_str("\nNo trial completed.\n");
+        }
+        for grid in grids {
+            section.push_str(&self.blocks(grid, &self.layout(grid), cut_any));
+        }
+        let memory = note::from_memory(self.result, &workload.label);
+        let incomplete = note::incomplete(self.result, &workload.label);
+        let notes: Vec<String> = memory.into_iter().chain(incomplete).collect();
+        if !notes.is_empty() {
+            section.push('\n');
+            section.extend(notes.iter().map(|note| self.paragraph(note, "  ", Style::new())));
+        }
+        section
+    }
+
     /// Columns of what stands before the targets.
     fn stub_width(&self, grid: &Grid) -> usize {
         let widest = |read: fn(&Row) -> &str| {
             grid.rows.iter().map(|row| text::width(&self.plain(read(row)))).max().unwrap_or(0)
         };
-        let phase = widest(|row| &row.phase).max("phase".len());
+        let name = widest(|row| &row.name).max(text::width(&grid.head));
         let unit = widest(|row| &row.unit).max("unit".len());
-        phase + GAP.len() + unit + trials_width(grid).map_or(0, |width| GAP.len() + width)
+        name + GAP.len() + unit + trials_width(grid).map_or(0, |width| GAP.len() + width)
     }
 
     fn columns(&self, grid: &Grid, style: IntervalStyle) -> Vec<ColumnWidths> {
@@ -224,7 +253,7 @@ impl Page<'_> {
     fn block(&self, grid: &Grid, layout: &Layout, targets: Range<usize>, limit: usize) -> String {
         let stub = self.stub_width(grid);
         let width_of = |target| self.column_width(layout.columns[target], target, limit);
-        let mut head = self.stub(grid, "phase", "unit", "n");
+        let mut head = self.stub(grid, &grid.head, "unit", "n");
         for target in targets.clone() {
             let label = format!(" {}", self.label(target, limit));
             head.push_str(layout.gap);
@@ -237,7 +266,7 @@ impl Page<'_> {
         block.push('\n');
         for row in &grid.rows {
             let mut line =
-                self.stub(grid, &self.plain(&row.phase), &self.plain(&row.unit), &trials(row));
+                self.stub(grid, &self.plain(&row.name), &self.plain(&row.unit), &trials(row));
             for target in targets.clone() {
                 line.push_str(layout.gap);
                 line.push_str(&self.cell(
@@ -253,19 +282,19 @@ impl Page<'_> {
         block
     }
 
-    fn stub(&self, grid: &Grid, phase: &str, unit: &str, trials: &str) -> String {
+    fn stub(&self, grid: &Grid, name: &str, unit: &str, trials: &str) -> String {
         let trials_width = trials_width(grid);
         let unit_end = self.stub_width(grid) - trials_width.map_or(0, |width| GAP.len() + width);
-        let phase_width = grid
+        let name_width = grid
             .rows
             .iter()
-            .map(|row| text::width(&self.plain(&row.phase)))
+            .map(|row| text::width(&self.plain(&row.name)))
             .max()
             .unwrap_or(0)
-            .max("phase".len());
-        let mut stub = text::pad(phase, phase_width, false);
+            .max(text::width(&grid.head));
+        let mut stub = text::pad(name, name_width, false);
         stub.push_str(GAP);
-        stub.push_str(&text::pad(unit, unit_end - phase_width - GAP.len(), false));
+        stub.push_str(&text::pad(unit, unit_end - name_width - GAP.len(), false));
         if let Some(width) = trials_width {
             stub.push_str(GAP);
             stub.push_str(&text::pad(trials, width, true));

@@ -396,6 +396,70 @@ stat-compiled; btrfs:compress=zstd won delete-compiled.
 }
 
 #[test]
+fn what_explains_is_shown_apart_and_without_marks() {
+    let result = fixture::with_explanations();
+    let text = render(&result, PLAIN);
+    insta::assert_snapshot!(text, @r"
+run 20260102-030405 · 3 targets × 3 trials ·
+  images of 3 GiB in /var/tmp (ext4 on /dev/sda1) · seed 1 ·
+  host bench, Linux 6.18.44
+
+compilebench
+
+phase            unit     ext4              xfs               btrfs
+──────────────────────────────────────────────────────────────────────────────
+initial-create   MiB/s    *122   [119–125]   115   [110–122]    99    [97–102]
+create           MiB/s     105   [101–108]  *112   [108–118]    81     [79–83]
+patch            MiB/s   *68.3 [66.9–70.1]  62.4 [61.0–63.5]  41.3 [40.5–42.3]
+compile          MiB/s    ~482   [477–488]  *498   [472–518]   426   [411–447]
+clean            MiB/s   *5572 [5533–5626]  4186 [4029–4298]  2566 [2442–2672]
+read             MiB/s   *91.5 [91.0–92.1] ~90.6 [87.8–93.5]  62.3 [60.3–64.3]
+read-compiled    MiB/s    *218   [214–220]  ~217   [209–227]   173   [165–178]
+delete           ms/tree  *614   [601–630]   877   [825–919]  1261 [1230–1302]
+delete-compiled  ms/tree  *846   [823–869]  1288 [1256–1309]  1956 [1874–2010]
+stat             ms/tree   342   [334–352]   373   [365–380]  *254   [253–256]
+stat-compiled    ms/tree   410   [396–433]   458   [445–472]  *294   [283–308]
+fsck             ms       *714   [700–724]   966   [957–975]  2866 [2831–2893]
+
+why: fragmentation       unit           ext4    xfs     btrfs
+─────────────────────────────────────────────────────────────
+extents_per_file         extents/file     3.0    15.0    1348
+extents_per_file_p99     extents/file     3.0    15.0    1349
+fragmented_share         share          0.002   0.007   0.674
+free_extent_largest_mib  MiB             2890    2890    2890
+
+why: layout                unit          ext4    xfs     btrfs
+───────────────────────────────────────────────────────────────
+readdir_inode_correlation  correlation   0.002   0.999   -0.504
+
+Read from memory, not from the device: read (ext4, xfs, btrfs); read-compiled
+  (ext4).
+
+* best of its row, ~ not told apart from the best (paired by trial, at 5 % for
+the row). Median of 3 trials [95 % interval]. Higher is better for MiB/s; lower
+for ms/tree and ms. Order of the trials: random, seed 1.
+Why: how files and free space lie on the device (medians); `fsdyno list metrics`
+explains each.
+The harness itself takes 184 ns per operation, measured on a target that does
+nothing.
+
+Verdict: ext4 was fastest over all 11 phases by the geometric mean: 1.13 × as
+fast as xfs (95 % interval 1.11–1.14), 1.36 × btrfs (1.35–1.38). xfs won create;
+btrfs won stat and stat-compiled.
+");
+    assert!(!text.contains("created_files"), "{text}");
+    for width in [60, 72, 80, 132] {
+        assert_fits(&render(&result, TableOptions { width, ..PLAIN }), width);
+    }
+    let mut several = fixture::with_explanations();
+    for row in several.summary.iter_mut() {
+        row.primary &= row.phase == "layout" || row.phase == "fragmentation";
+    }
+    let alone = render(&several, PLAIN);
+    assert!(alone.contains("why: layout") && !alone.contains("No trial completed"), "{alone}");
+}
+
+#[test]
 fn nothing_completed() {
     let mut result = fixture::with_failures();
     result.summary.clear();
