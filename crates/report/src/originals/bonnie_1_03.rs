@@ -19,6 +19,7 @@ pub static FORMAT: OriginalFormat = OriginalFormat {
         let sheet = Sheet::new(trial, setting.params);
         format!("{}{}\n", table(&sheet), csv(&sheet))
     },
+    remark: |trial, setting: &Setting<'_>| Sheet::new(trial, setting.params).remark(),
 };
 
 const VERSION: &str = "Version 1.03e       ";

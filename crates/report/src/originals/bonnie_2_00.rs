@@ -21,6 +21,7 @@ pub static FORMAT: OriginalFormat = OriginalFormat {
         let sheet = Sheet::new(trial, setting.params);
         format!("{}{}\n", table(&sheet), csv(&sheet))
     },
+    remark: |trial, setting: &Setting<'_>| Sheet::new(trial, setting.params).remark(),
 };
 
 /// Phases in the order of the columns.
@@ -145,6 +146,15 @@ impl Sheet {
             cells,
             latency_ns,
         }
+    }
+
+    /// What to do where no rate is shown, since every phase was too short.
+    pub(super) fn remark(&self) -> Option<&'static str> {
+        let is_shown = |cell: &Cell| matches!(cell, Cell::Rate { .. });
+        let is_hidden = self.cells.contains(&Cell::TooShort) && !self.cells.iter().any(is_shown);
+        is_hidden.then_some(
+            "every phase took less than 0.5 s, for which bonnie++ prints +++++: use a larger size and more files",
+        )
     }
 
     /// Size of the large file as both tools write it: `2G`, `300M`.

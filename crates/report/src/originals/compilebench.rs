@@ -17,6 +17,7 @@ pub static FORMAT: OriginalFormat = OriginalFormat {
     doc: "the summary lines of compilebench 0.6",
     headed: true,
     render: |trial, _: &Setting<'_>| render(trial),
+    remark: |_, _: &Setting<'_>| None,
 };
 
 /// What a line tells.

@@ -32,6 +32,8 @@ pub struct OriginalFormat {
     pub headed: bool,
     /// The output of one trial, with a newline at its end.
     pub render: fn(&TrialRecord, &Setting<'_>) -> String,
+    /// What a reader of that output may wonder at and has to be told beside it.
+    pub remark: fn(&TrialRecord, &Setting<'_>) -> Option<&'static str>,
 }
 
 /// The list.

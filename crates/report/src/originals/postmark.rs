@@ -16,6 +16,7 @@ pub static FORMAT: OriginalFormat = OriginalFormat {
     doc: "the verbose report of PostMark 1.53",
     headed: true,
     render,
+    remark: |_, _: &Setting<'_>| None,
 };
 
 const NS_PER_S: u64 = 1_000_000_000;

@@ -274,6 +274,26 @@ xfs,16G,,,50572,10,23739,4,,,52512,6,431.6,1,16,4095,19,+++++,+++,3404,14,1819,8
 }
 
 #[test]
+fn a_run_without_any_rate_has_a_remark() {
+    let remark = |format: &OriginalFormat, trial: &TrialRecord| {
+        (format.remark)(trial, &Setting { params: &params(&[]), host: "bench" })
+    };
+    let mut trial = published();
+    for format in [&FORMAT, &bonnie_1_03::FORMAT] {
+        assert_eq!(remark(format, &trial), None);
+    }
+    for phase in &mut trial.phases {
+        (phase.elapsed_return_ns, phase.elapsed_durable_ns) = (SHORTEST_NS - 1, None);
+    }
+    for format in [&FORMAT, &bonnie_1_03::FORMAT] {
+        assert!(remark(format, &trial).unwrap().contains("use a larger size"));
+        assert!(rendered(format, &trial, &[]).contains("+++++ +++"));
+    }
+    trial.phases.clear();
+    assert_eq!(remark(&FORMAT, &trial), None);
+}
+
+#[test]
 fn the_same_in_the_form_of_2_00() {
     let text = rendered(&FORMAT, &published(), &[]);
     let lines: Vec<&str> = text.lines().collect();
