@@ -23,7 +23,7 @@ END
 }
 
 run_our_bonnie() {
-    measure_workload "bonnie:mode=original,ram=0,size=${bonnie_mib}MiB,files=$bonnie_files,cold=none"
+    measure_workload "bonnie:mode=original,payload=original,ram=0,size=${bonnie_mib}MiB,files=$bonnie_files,cold=none"
     local phase field of count
     while read -r phase field of; do
         case $of in
