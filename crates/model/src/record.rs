@@ -212,6 +212,15 @@ pub struct VerifyRecord {
     pub mismatches: Vec<String>,
 }
 
+impl VerifyRecord {
+    /// Adds what another comparison of the same trial found.
+    pub fn add(&mut self, other: VerifyRecord) {
+        self.files += other.files;
+        self.bytes += other.bytes;
+        self.mismatches.extend(other.mismatches);
+    }
+}
+
 /// One trial, whole.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TrialRecord {

@@ -170,7 +170,7 @@ pub enum Message {
     Warning(Warning),
     /// Files to be read back later.
     Manifest(Manifest),
-    /// What reading back found.
+    /// What reading back found; of a workload, what it compared during the run, where that is anything.
     Verified(VerifyRecord),
     /// The end, in good order.
     Finished,

@@ -138,14 +138,16 @@ pub fn verify(spec: &VerifySpec, mut advance: impl FnMut(u64)) -> anyhow::Result
     Ok(record)
 }
 
-/// Reads a manifest's files back during a run.
+/// Reads a manifest's files back during a run; what was compared is for [`Context::note_verified`].
+///
+/// [`Context::note_verified`]: crate::context::Context::note_verified
 ///
 /// # Errors
 /// As [`verify`], and when a file is not what it must be.
-pub fn verify_now(root: &Path, manifest: Manifest) -> anyhow::Result<()> {
+pub fn verify_now(root: &Path, manifest: Manifest) -> anyhow::Result<VerifyRecord> {
     let record = verify(&VerifySpec { root: root.to_owned(), manifest }, |_| {})?;
     match record.mismatches.as_slice() {
-        [] => Ok(()),
+        [] => Ok(record),
         [first, rest @ ..] => Err(anyhow::anyhow!(
             "contents differ from what was written: {first}{}; check the device and the kernel log",
             if rest.is_empty() { String::new() } else { format!(" (and {} more)", rest.len()) }

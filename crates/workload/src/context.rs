@@ -9,7 +9,7 @@ use std::sync::{Mutex, PoisonError};
 
 use fsdyno_model::cold::Cold;
 use fsdyno_model::param::Params;
-use fsdyno_model::record::{PhaseRecord, Warning};
+use fsdyno_model::record::{PhaseRecord, VerifyRecord, Warning};
 use fsdyno_model::units::human_bytes;
 use fsdyno_model::wire::{self, Manifest, MeasureSpec, Message, Reply};
 use fsdyno_sys::caches::{CacheLevel, drop_caches};
@@ -86,6 +86,8 @@ pub struct Context<'a> {
     told_not_remounted: bool,
     /// How the caches were emptied since the last sample.
     cold: Mutex<Option<Cold>>,
+    /// What was compared during the run.
+    verified: Mutex<VerifyRecord>,
     send: Say<'a>,
     replies: Mutex<&'a mut (dyn Read + Send)>,
 }
@@ -114,6 +116,7 @@ impl<'a> Context<'a> {
             told_not_dropped: AtomicBool::new(false),
             told_not_remounted: false,
             cold: Mutex::new(None),
+            verified: Mutex::default(),
             send,
             replies: Mutex::new(replies),
         })
@@ -145,10 +148,11 @@ impl<'a> Context<'a> {
     pub fn make_cold(&mut self, how: Cold) -> anyhow::Result<()> {
         match how {
             Cold::None => Ok(()),
-            Cold::DropCaches => self.drop_caches(),
+            Cold::DropCaches => self.drop_caches().map(drop),
             Cold::Remount if self.may_remount => self.remount(),
             Cold::Remount => {
-                if !std::mem::replace(&mut self.told_not_remounted, true) {
+                // Where nothing was done, that was said and is all there is to say.
+                if self.drop_caches()? && !std::mem::replace(&mut self.told_not_remounted, true) {
                     self.warn(Warning {
                         code: "not-remounted".to_owned(),
                         message: "caches were dropped instead of mounting the target again"
@@ -156,7 +160,7 @@ impl<'a> Context<'a> {
                         advice: "give a filesystem instead of a directory".to_owned(),
                     })?;
                 }
-                self.drop_caches()
+                Ok(())
             }
         }
     }
@@ -187,18 +191,19 @@ impl<'a> Context<'a> {
     }
 
     /// Makes what comes next start without anything in the page cache: syncs the target and drops
-    /// the caches of the machine. Where that is not allowed, says so once and goes on.
+    /// the caches of the machine. Where that is not allowed, says so once and goes on. Gives whether the
+    /// caches were dropped.
     ///
     /// # Errors
     /// When syncing fails, or whoever listens is gone.
-    pub fn drop_caches(&self) -> anyhow::Result<()> {
+    pub fn drop_caches(&self) -> anyhow::Result<bool> {
         let root = || self.root_path.display().to_string();
         Real.syncfs(self.root()).map_err(|errno| call_failed("syncfs", root(), errno))?;
         let reason = if self.may_drop_caches {
             match drop_caches(CacheLevel::All) {
                 Ok(()) => {
                     self.note_cold(Cold::DropCaches);
-                    return Ok(());
+                    return Ok(true);
                 }
                 Err(error) => error.to_string(),
             }
@@ -206,14 +211,28 @@ impl<'a> Context<'a> {
             "dropping the page cache was not permitted".to_owned()
         };
         self.note_cold(Cold::None);
-        if self.told_not_dropped.swap(true, Ordering::Relaxed) {
-            return Ok(());
+        if !self.told_not_dropped.swap(true, Ordering::Relaxed) {
+            self.warn(Warning {
+                code: "caches-not-dropped".to_owned(),
+                message: format!(
+                    "the caches were not emptied, phases that should start cold may have started \
+                     warm: {reason}"
+                ),
+                advice: "run as root, outside of a container with a read-only /proc/sys".to_owned(),
+            })?;
         }
-        self.warn(Warning {
-            code: "caches-not-dropped".to_owned(),
-            message: format!("phases that should start cold may have started warm: {reason}"),
-            advice: "run as root, outside of a container with a read-only /proc/sys".to_owned(),
-        })
+        Ok(false)
+    }
+
+    /// Counts files that were compared with what was written, for the record of the trial.
+    pub fn note_verified(&self, record: VerifyRecord) {
+        self.verified.lock().unwrap_or_else(PoisonError::into_inner).add(record);
+    }
+
+    /// Tells what was compared during the run, unless that is nothing.
+    pub(crate) fn tell_verified(&self) -> anyhow::Result<()> {
+        let record = self.verified.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        if record.files == 0 { Ok(()) } else { self.say(&Message::Verified(record)) }
     }
 
     /// Hands over a finished phase. Where the device tells that it did not start as cold as it should,

@@ -139,7 +139,8 @@ fn measure(
     say(&Message::Floor { ns_per_operation: floor::ns_per_operation() })?;
     let mut context = Context::new(spec, progress, send, replies)?;
     (workload.run)(&mut context)?;
-    fragmentation::survey(&context)
+    fragmentation::survey(&context)?;
+    context.tell_verified()
 }
 
 fn read_back(

@@ -49,6 +49,9 @@ fn phases_come_in_order_with_the_calls_of_the_original() {
         let params = with(&[("mode", mode), ("per_char", "20KiB"), ("max", "5000"), ("dirs", "3")]);
         let answers = measure(directory.path(), "bonnie", &params).expect_finished();
         assert_eq!(names(&answers), [IO, SMALL].concat());
+        // The large file twice, all of it the first time, and all small files of both orders.
+        let (files, bytes) = answers.verified().unwrap();
+        assert!(files == 2 + 2 * 1024 && bytes > 4 * MIB, "{files} {bytes}");
         let original = mode == "original";
         let synced = |mut calls: BTreeMap<&'static str, u64>, files: u64| {
             calls.insert("close", files);

@@ -97,6 +97,7 @@ fn the_phases_build_what_they_say() {
         assert_eq!(files("extract"), Some(SOURCES + 3));
         assert_eq!(answers.phase("extract").operations.contains_key("write"), tool == "builtin");
         assert!(answers.phase("extract").bytes > 500);
+        assert!(answers.verified().is_some_and(|(files, bytes)| files >= SOURCES && bytes > 500));
         assert_eq!((files("configure"), files("compile")), (None, Some(SOURCES)));
         assert_eq!(files("recompile"), Some(touched));
         // Sources, three files more, objects, two logs, the configuration and the program.

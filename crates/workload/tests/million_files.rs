@@ -80,6 +80,7 @@ fn phases_come_in_order_with_exact_counts() {
             let metric = if is_layout { "readdir_inode_correlation" } else { "elapsed_s" };
             assert_eq!(phase.primary_metric, metric);
         }
+        assert_eq!(answers.verified(), Some((300, 300 * size_bytes)));
         let left: Vec<_> = std::fs::read_dir(directory.path()).unwrap().flatten().collect();
         assert!(left.iter().all(|entry| entry.file_type().unwrap().is_dir()));
         assert_eq!(left.len() as u64, if jobs == 1 { 0 } else { jobs });
@@ -95,6 +96,7 @@ fn what_is_not_deleted_is_handed_over_to_be_verified() {
             [("files", "50"), ("size", "5000"), ("operations", "create"), ("numjobs", jobs)];
         let answers = measure(directory.path(), "million-files", &params).expect_finished();
         assert_eq!(names(&answers), ["create", "layout"]);
+        assert_eq!(answers.verified(), None);
         let manifest = answers.manifest().unwrap();
         assert_eq!(manifest.files.len(), 50);
         assert_eq!(verify(directory.path(), manifest).mismatches, Vec::<String>::new());

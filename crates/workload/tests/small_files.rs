@@ -40,11 +40,23 @@ fn phases_come_in_order_with_exact_counts() {
             assert!(phase.cpu.app_user_ns.is_some() && phase.cpu.filesystem_ns.is_none());
             assert_eq!(phase.device, fsdyno_model::record::DeviceRecord::default());
         }
+        assert_eq!(answers.verified(), Some((300, answers.phase("create").bytes)));
         let left = std::fs::read_dir(directory.path()).unwrap();
         assert!(left.flatten().all(|entry| entry.file_type().unwrap().is_dir()));
         let codes: Vec<&str> = answers.warnings().iter().map(|it| it.code.as_str()).collect();
         assert_eq!(codes, ["caches-not-dropped"], "said once");
     }
+}
+
+#[test]
+fn where_caches_cannot_be_emptied_one_warning_says_that_nothing_was_done() {
+    let directory = tempfile::tempdir().unwrap();
+    // These tests may neither mount again nor drop the caches.
+    let params = [("files", "10"), ("cold", "remount")];
+    let answers = measure(directory.path(), "small-files", &params).expect_finished();
+    let [warning] = answers.warnings()[..] else { panic!("{:?}", answers.warnings()) };
+    assert_eq!(warning.code, "caches-not-dropped");
+    assert!(warning.message.starts_with("the caches were not emptied"), "{}", warning.message);
 }
 
 #[test]

@@ -61,6 +61,7 @@ fn both_phases_count_what_the_archive_holds() {
         let (extracted, removed) = (answers.phase("extract"), answers.phase("remove"));
         assert_eq!((extracted.files, removed.files), (Some(files), Some(files)));
         assert_eq!(extracted.bytes, MODEL.size_bytes);
+        assert_eq!(answers.verified(), Some((files, MODEL.size_bytes)));
         for (operation, expected) in
             [("create", files), ("write", extracted.operations["write"]), ("mkdir", outer + inner)]
         {

@@ -58,7 +58,7 @@ pub struct Answer {
     pub warnings: Vec<Warning>,
     /// Files to be read back.
     pub manifest: Option<Manifest>,
-    /// What reading back found.
+    /// What reading back found, or what the workload compared during the run.
     pub verified: Option<VerifyRecord>,
 }
 

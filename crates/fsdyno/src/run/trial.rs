@@ -203,6 +203,7 @@ impl Trial<'_, '_> {
         self.record.phases = answer.phases;
         self.record.harness_floor_ns = answer.floor_ns;
         self.record.warnings.extend(answer.warnings);
+        self.record.verify = answer.verified;
         ended(answer.end, answer.last_phase)?;
         Ok(answer.manifest)
     }
@@ -236,7 +237,8 @@ impl Trial<'_, '_> {
         };
         let wrong = verified.mismatches.len();
         let first = verified.mismatches.first().cloned().unwrap_or_default();
-        self.record.verify = Some(verified);
+        // Besides what the workload compared before it removed it.
+        self.record.verify.get_or_insert_default().add(verified);
         if wrong == 0 {
             return Ok(());
         }

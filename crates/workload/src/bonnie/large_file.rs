@@ -3,6 +3,7 @@
 
 use std::ffi::CStr;
 
+use fsdyno_model::record::VerifyRecord;
 use fsdyno_sys::buffer::AlignedBuffer;
 use fsdyno_sys::calls::{CallResult, Calls};
 use fsdyno_sys::{Errno, SysError};
@@ -233,7 +234,8 @@ impl<C: Calls> LargeFile<'_, C> {
         })
     }
 
-    /// Compares the chunks of `sample`, each with what happened to it last, with what must be in them.
+    /// Compares the chunks of `sample`, each with what happened to it last, with what must be in them;
+    /// gives what was compared.
     ///
     /// # Errors
     /// A chunk that cannot be read or is not what it must be.
@@ -241,10 +243,11 @@ impl<C: Calls> LargeFile<'_, C> {
         &self,
         file: &C::Fd,
         sample: impl Iterator<Item = (u64, Change)>,
-    ) -> anyhow::Result<()> {
+    ) -> anyhow::Result<VerifyRecord> {
         let chunk_bytes = self.contents.chunk_bytes();
         let mut found = AlignedBuffer::new(chunk_bytes);
         let mut expected = vec![0; chunk_bytes];
+        let mut record = VerifyRecord { files: 1, ..VerifyRecord::default() };
         for (index, change) in sample {
             check_interrupt()?;
             let offset = index * chunk_bytes as u64;
@@ -260,7 +263,8 @@ impl<C: Calls> LargeFile<'_, C> {
                     offset + place as u64
                 );
             }
+            record.bytes += chunk_bytes as u64;
         }
-        Ok(())
+        Ok(record)
     }
 }

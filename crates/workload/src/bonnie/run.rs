@@ -293,7 +293,9 @@ fn verify_all(run: &Run<'_, '_>, large: &LargeFile<'_, Real>) -> anyhow::Result<
     };
     sample.sort_unstable();
     let file = run.open(OpenFlags::READ)?;
-    large.verify(&file, sample.into_iter().map(|index| (index, Change::Rewritten)))
+    let sample = sample.into_iter().map(|index| (index, Change::Rewritten));
+    run.context.note_verified(large.verify(&file, sample)?);
+    Ok(())
 }
 
 fn seek_phase(
@@ -326,7 +328,9 @@ fn seek_phase(
     chunks.truncate(VERIFY_CHUNKS as usize);
     let file = run.open(OpenFlags::READ)?;
     let large = LargeFile { direct: false, ..*large };
-    large.verify(&file, chunks.into_iter().map(|index| (index, Change::Sought)))
+    let sample = chunks.into_iter().map(|index| (index, Change::Sought));
+    run.context.note_verified(large.verify(&file, sample)?);
+    Ok(())
 }
 
 fn small_phases(run: &mut Run<'_, '_>, order: Order) -> anyhow::Result<()> {
@@ -450,5 +454,7 @@ fn verify_small(run: &Run<'_, '_>, names: &Names) -> anyhow::Result<()> {
         });
     }
     let (payload, seed) = (settings.payload, run.context.seed);
-    verify_now(run.context.root_path(), Manifest { payload, seed, files: chosen.into_vec() })
+    let sample = Manifest { payload, seed, files: chosen.into_vec() };
+    run.context.note_verified(verify_now(run.context.root_path(), sample)?);
+    Ok(())
 }

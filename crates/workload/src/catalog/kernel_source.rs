@@ -259,7 +259,7 @@ fn run(context: &mut Context<'_>) -> anyhow::Result<()> {
 
     context.progress.enter("verify");
     check_output(&tree, &job.target)?;
-    job.scan.compare(&tree)?;
+    context.note_verified(job.scan.compare(&tree)?);
     fragmentation::survey(context)?;
 
     context.make_cold(job.cold)?;

@@ -156,7 +156,7 @@ fn run(context: &mut Context<'_>) -> anyhow::Result<()> {
     let seed = context.seed;
     let manifest = |files| Manifest { payload, seed, files };
     let sample = sample_of(&names, size_bytes, seed);
-    verify_now(context.root_path(), manifest(sample))?;
+    context.note_verified(verify_now(context.root_path(), manifest(sample))?);
     fragmentation::survey(context)?;
     context.make_cold(cold)?;
     measure(context, "delete", &names, |loops, files, recorder| loops.delete(files, recorder))?;

@@ -215,16 +215,17 @@ fn run(context: &mut Context<'_>) -> anyhow::Result<()> {
     context.make_cold(cold)?;
     context.progress.enter("verify");
     let payload = Payload::parse(params.text("payload")).map_err(anyhow::Error::msg)?;
-    match &origin {
+    let verified = match &origin {
         Origin::Generated(model, payload) => {
             let sample = verify::generated(*model, *payload, TOP_TEXT, context.seed);
-            verify_now(context.root_path(), sample)?;
+            verify_now(context.root_path(), sample)?
         }
         Origin::Given(archive) => {
             let top = open_top(context)?;
-            verify::against_archive(&top, archive, extracted.files, context.seed)?;
+            verify::against_archive(&top, archive, extracted.files, context.seed)?
         }
-    }
+    };
+    context.note_verified(verified);
     fragmentation::survey(context)?;
     context.make_cold(cold)?;
     measure_remove(context, &extracted)?;

@@ -7,6 +7,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail, ensure};
+use fsdyno_model::record::VerifyRecord;
 use xxhash_rust::xxh3::Xxh3;
 
 use crate::archive::{Archive, BLOCK_BYTES, Compression, Entry, EntryKind, EntryName, Survey};
@@ -155,11 +156,11 @@ fn sampled(path: String, size_bytes: u64, entry: &mut Entry<'_, '_>) -> anyhow::
 }
 
 impl Scan {
-    /// Compares the sample with the files below `tree`.
+    /// Compares the sample with the files below `tree`; gives what was compared.
     ///
     /// # Errors
     /// A file cannot be read or is not the one of the archive; a signal asked to stop.
-    pub fn compare(&self, tree: &Path) -> anyhow::Result<()> {
+    pub fn compare(&self, tree: &Path) -> anyhow::Result<VerifyRecord> {
         let mut differ = Vec::new();
         for file in &self.sample {
             check_interrupt()?;
@@ -167,7 +168,13 @@ impl Scan {
                 differ.push(file);
             }
         }
-        let Some((first, rest)) = differ.split_first() else { return Ok(()) };
+        let Some((first, rest)) = differ.split_first() else {
+            return Ok(VerifyRecord {
+                files: self.sample.len() as u64,
+                bytes: self.sample.iter().map(|file| file.size_bytes).sum(),
+                mismatches: Vec::new(),
+            });
+        };
         let rest = rest.len();
         bail!(
             "{} is not as it is in the archive (and {rest} more of {} files): the build changed it, or \

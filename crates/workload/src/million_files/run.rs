@@ -129,7 +129,7 @@ pub fn run(context: &mut Context<'_>) -> anyhow::Result<()> {
                 context.progress.enter("verify");
                 let sample =
                     manifest(context, &settings, sample_of(&settings, &shares, context.seed));
-                verify_now(context.root_path(), sample)?;
+                context.note_verified(verify_now(context.root_path(), sample)?);
                 fragmentation::survey(context)?;
                 context.make_cold(settings.cold)?;
                 work(context, &settings, &shares, stage)?;

@@ -59,7 +59,7 @@ pub fn run(context: &mut Context<'_>) -> anyhow::Result<()> {
     for (pool, index) in pools.iter().zip(0..) {
         let pool = pool.lock().unwrap_or_else(PoisonError::into_inner);
         let what = (settings.sequence_of(index), settings.payload, context.seed);
-        verify(context.root_path(), &pool, what, limit)?;
+        context.note_verified(verify(context.root_path(), &pool, what, limit)?);
     }
     fragmentation::survey(context)?;
     context.make_cold(settings.cold)?;

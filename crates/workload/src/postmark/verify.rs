@@ -7,6 +7,7 @@ use std::path::Path;
 
 use anyhow::Context as _;
 use fsdyno_model::payload::Payload;
+use fsdyno_model::record::VerifyRecord;
 use fsdyno_model::wire::{Manifest, ManifestFile};
 use fsdyno_sys::calls::{Calls, Real};
 
@@ -27,7 +28,8 @@ pub fn sample_files(pools: u32, size_high: u32) -> usize {
     (MANIFEST_FILES.min(affordable) / pools as usize).max(1)
 }
 
-/// Compares up to `limit` files of a pool that has been through its transactions.
+/// Compares up to `limit` files of a pool that has been through its transactions; gives what was
+/// compared.
 ///
 /// # Errors
 /// A file that is not what it must be, a call that failed, or the request to stop.
@@ -36,7 +38,7 @@ pub fn verify(
     pool: &Pool,
     (config, payload, seed): (SequenceConfig, Payload, u64),
     limit: usize,
-) -> anyhow::Result<()> {
+) -> anyhow::Result<VerifyRecord> {
     let mut chosen = Reservoir::new(limit, seed);
     for file in pool.sequence().files() {
         chosen.offer(|| *file);
@@ -60,7 +62,7 @@ fn verify_beginnings(
     config: SequenceConfig,
     source: &[u8],
     chosen: &[File],
-) -> anyhow::Result<()> {
+) -> anyhow::Result<VerifyRecord> {
     let mut written: HashMap<u32, Vec<u32>> =
         chosen.iter().map(|file| (file.id, Vec::new())).collect();
     let mut again = Sequence::new(config);
@@ -77,6 +79,7 @@ fn verify_beginnings(
         .open_root(root)
         .map_err(|errno| call_failed("open", root.display().to_string(), errno))?;
     let mut found = vec![0; COMPARE_BYTES];
+    let mut record = VerifyRecord::default();
     for file in chosen {
         check_interrupt()?;
         let path = pool.path_of(file);
@@ -87,8 +90,10 @@ fn verify_beginnings(
                  the kernel log"
             )
         })?;
+        record.files += 1;
+        record.bytes += parts.iter().copied().map(u64::from).sum::<u64>();
     }
-    Ok(())
+    Ok(record)
 }
 
 /// How the file differs from `parts`, each a beginning of `source`; the outer error is a failed call.
@@ -159,7 +164,11 @@ mod tests {
         for payload in ["original", "realistic:compressibility=50%,duplication=0%"] {
             let (directory, pool, what) = worked(payload);
             let check = || verify(directory.path(), &pool, what, 1000).map_err(|it| it.to_string());
-            assert_eq!(check(), Ok(()));
+            let compared = check().unwrap();
+            let sizes: Vec<u64> =
+                pool.sequence().files().map(|file| u64::from(file.size_bytes)).collect();
+            let whole = (sizes.len() as u64, sizes.iter().sum());
+            assert_eq!((compared.files, compared.bytes), whole);
             // One that was appended to, so that it holds two beginnings.
             let file = *pool.sequence().files().max_by_key(|file| file.size_bytes).unwrap();
             let path = directory.path().join(pool.path_of(&file));

@@ -6,6 +6,7 @@ use std::ffi::CString;
 
 use anyhow::bail;
 use fsdyno_model::payload::Payload;
+use fsdyno_model::record::VerifyRecord;
 use fsdyno_model::wire::{Manifest, ManifestFile};
 use fsdyno_sys::calls::{CallResult, Calls, Real};
 use xxhash_rust::xxh3::Xxh3Default;
@@ -35,7 +36,7 @@ pub fn generated(model: CacheModel, payload: Payload, top: &str, seed: u64) -> M
 }
 
 /// Reads `archive` again and compares a sample of about 2000 of its `file_count` files with those below
-/// the open directory `top`.
+/// the open directory `top`; gives what was compared.
 ///
 /// # Errors
 /// A file is missing or differs; the archive is damaged; a signal asked to stop.
@@ -44,7 +45,7 @@ pub fn against_archive(
     archive: &Archive,
     file_count: u64,
     seed: u64,
-) -> anyhow::Result<()> {
+) -> anyhow::Result<VerifyRecord> {
     let expected = sample(archive, file_count, seed)?;
     let mut buffer = vec![0; BUFFER_BYTES];
     let mut wrong = Vec::new();
@@ -60,7 +61,11 @@ pub fn against_archive(
     }
     wrong.sort();
     match wrong.as_slice() {
-        [] => Ok(()),
+        [] => Ok(VerifyRecord {
+            files: expected.len() as u64,
+            bytes: expected.values().map(|(size_bytes, _)| size_bytes).sum(),
+            mismatches: Vec::new(),
+        }),
         [first, rest @ ..] => bail!(
             "contents differ from those in {}: {first}{}; check the device and the kernel log",
             archive.path().display(),

@@ -49,6 +49,17 @@ impl Answers {
         })
     }
 
+    /// What was compared during the run: files and bytes.
+    pub fn verified(&self) -> Option<(u64, u64)> {
+        let mut records = self.messages.iter().filter_map(|message| match message {
+            Message::Verified(record) => Some((record.files, record.bytes)),
+            _ => None,
+        });
+        let first = records.next();
+        assert!(records.next().is_none(), "told once");
+        first
+    }
+
     /// Stage and error.
     pub fn failure(&self) -> Option<(&str, &str)> {
         match self.messages.last() {
