@@ -11,9 +11,11 @@ use fsdyno_model::outcome::{NOT_STARTED, Outcome};
 use fsdyno_model::plan::Plan;
 use fsdyno_model::record::TrialRecord;
 use fsdyno_model::result::{RunInfo, RunResult};
+use fsdyno_model::workload::WorkloadSpec;
 use fsdyno_report::originals::{self, OriginalFormat, Setting};
 use fsdyno_report::table::TableOptions;
 
+use crate::run::progress::say;
 use crate::run::{RunOptions, schedule};
 use crate::store::{Store, StoredRun};
 use crate::{bad_input, catalogue, paths};
@@ -191,11 +193,17 @@ pub fn present(store: &Store, id: &str, format: &FormatArgs) -> anyhow::Result<b
         print(&fsdyno_report::json::render(&result)?)?;
         return Ok(complete);
     }
-    print(&match format.format {
-        Format::Table => fsdyno_report::table::render(&result, table_options()),
-        Format::Markdown => fsdyno_report::markdown::render(&result),
-        Format::Original(format) => original(format, &run, &store.trials(id)?)?,
-    })?;
+    match format.format {
+        Format::Table => print(&fsdyno_report::table::render(&result, table_options()))?,
+        Format::Markdown => print(&fsdyno_report::markdown::render(&result))?,
+        Format::Original(format) => {
+            let shown = original(format, &run, &store.trials(id)?)?;
+            print(&shown.text)?;
+            if let Some(remark) = shown.remark {
+                say(remark);
+            }
+        }
+    }
     if let Some(path) = format.json_file() {
         let json = fsdyno_report::json::render(&result)?;
         std::fs::write(path, json).with_context(|| {
@@ -213,34 +221,50 @@ fn wrong_workload(format: &OriginalFormat) -> anyhow::Error {
     bad_input(format!("--format {} needs the workload {}", format.name, format.workload))
 }
 
-/// The trials of one workload as the classic tool prints them.
+/// The trials of one kind of workload as the classic tool prints them.
+struct Original {
+    text: String,
+    /// What is to be said beside it, since it holds for all of them.
+    remark: Option<&'static str>,
+}
+
+/// Rungs of a ladder that were left out have no trials.
 fn original(
     format: &OriginalFormat,
     run: &StoredRun,
     trials: &[TrialRecord],
-) -> anyhow::Result<String> {
+) -> anyhow::Result<Original> {
     if !has_workload(&run.plan, format) {
         return Err(wrong_workload(format));
     }
-    let mut text = String::new();
-    for trial in trials {
-        let mut workloads = run.plan.workloads.iter();
-        let workload = workloads.find(|workload| workload.label == trial.workload);
-        let Some(workload) = workload.filter(|workload| workload.kind == format.workload) else {
+    let own: Vec<&WorkloadSpec> =
+        run.plan.workloads.iter().filter(|workload| workload.kind == format.workload).collect();
+    let left_out = fsdyno_analysis::calibration::left_out(&run.plan, trials);
+    let mut shown = Original { text: String::new(), remark: None };
+    let mut remarks = Vec::new();
+    for trial in trials.iter().filter(|trial| !left_out.contains(trial.workload.as_str())) {
+        let Some(workload) = own.iter().find(|workload| workload.label == trial.workload) else {
             continue;
         };
         let host = run.environment.hostname.as_deref().unwrap_or("localhost");
         let setting = Setting { params: &workload.params, host };
         if format.headed {
-            let outcome = trial.outcome.word();
-            text.push_str(&format!("# {} trial {} {outcome}\n", trial.target, trial.trial));
+            // Told only where it tells something.
+            let label = if own.len() > 1 { format!(" {}", workload.label) } else { String::new() };
+            let (target, outcome) = (&trial.target, trial.outcome.word());
+            let heading = format!("# {target}{label} trial {} {outcome}\n", trial.trial);
+            shown.text.push_str(&heading);
         }
-        text.push_str(&(format.render)(trial, &setting));
+        shown.text.push_str(&(format.render)(trial, &setting));
         if format.headed {
-            text.push('\n');
+            shown.text.push('\n');
         }
+        remarks.push((format.remark)(trial, &setting));
     }
-    Ok(text)
+    if remarks.iter().all(Option::is_some) {
+        shown.remark = remarks.into_iter().flatten().next();
+    }
+    Ok(shown)
 }
 
 /// Width and ornaments for standard output as it is.
@@ -280,4 +304,73 @@ pub fn print(text: &str) -> anyhow::Result<()> {
 pub fn rfc3339(unix_ns: u64) -> String {
     let timestamp = jiff::Timestamp::from_nanosecond(i128::from(unix_ns)).unwrap_or_default();
     format!("{timestamp:.3}")
+}
+
+#[cfg(test)]
+mod tests {
+    use fsdyno_model::environment::Environment;
+    use fsdyno_model::ladder::Ladder;
+
+    use super::*;
+
+    /// A run with workloads of these labels and kinds on one target.
+    fn run(workloads: &[(&str, &str)]) -> StoredRun {
+        let mut plan = Plan::new(false);
+        plan.trials = 1;
+        plan.workloads = catalogue::with_names(|names| {
+            let spec = |(label, kind): &(&str, &str)| WorkloadSpec {
+                label: (*label).to_owned(),
+                ..WorkloadSpec::parse(kind, false, names).unwrap()
+            };
+            workloads.iter().map(spec).collect()
+        });
+        StoredRun {
+            id: "1".to_owned(),
+            started_unix_ns: 0,
+            finished_unix_ns: None,
+            command: String::new(),
+            plan,
+            environment: Environment::default(),
+            warnings: Vec::new(),
+        }
+    }
+
+    fn headings(run: &StoredRun) -> Vec<String> {
+        let trials: Vec<TrialRecord> = (0..)
+            .zip(&run.plan.workloads)
+            .map(|(order, workload)| {
+                TrialRecord::planned("ext4", &workload.label, 1, order, Outcome::Completed)
+            })
+            .collect();
+        let format = originals::find("postmark").unwrap();
+        let shown = original(format, run, &trials).unwrap();
+        assert_eq!(shown.remark, None);
+        shown.text.lines().filter(|line| line.starts_with("# ")).map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn headings_name_the_workload_where_there_are_several_of_a_kind() {
+        let one = run(&[("postmark", "postmark"), ("small-files", "small-files")]);
+        assert_eq!(headings(&one), ["# ext4 trial 1 completed"]);
+        let two = run(&[("postmark", "postmark"), ("postmark-2", "postmark")]);
+        assert_eq!(
+            headings(&two),
+            ["# ext4 postmark trial 1 completed", "# ext4 postmark-2 trial 1 completed"]
+        );
+        assert!(original(originals::find("compilebench").unwrap(), &two, &[]).is_err());
+    }
+
+    #[test]
+    fn rungs_that_were_left_out_are_not_printed() {
+        let mut rungs = run(&[("postmark rung 1", "postmark"), ("postmark rung 2", "postmark")]);
+        rungs.plan.ladders.push(Ladder {
+            label: "postmark".to_owned(),
+            first_index: 0,
+            rung_count: 2,
+            phase: "transactions".to_owned(),
+            budget_s: 60,
+        });
+        // No target is planned, so that fewer than two are compared: the first rung is the last.
+        assert_eq!(headings(&rungs), ["# ext4 postmark rung 1 trial 1 completed"]);
+    }
 }

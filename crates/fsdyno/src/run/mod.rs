@@ -72,7 +72,8 @@ pub fn start(plan: &Plan, options: &RunOptions, store: &mut Store) -> anyhow::Re
         environment,
         warnings: warning::of_plan(plan),
     };
-    for warning in &run.warnings {
+    // That there are few trials is told with the results.
+    for warning in run.warnings.iter().filter(|warning| warning.code != "few-trials") {
         progress::say(&format!("warning: {}: {}", warning.message, warning.advice));
     }
     store.begin_run(&run)?;
