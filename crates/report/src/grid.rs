@@ -205,7 +205,9 @@ impl NumberForm {
         let milli = is_time && least < 1.0 && greatest < 9.9995;
         let scale = if milli { 1000.0 } else { 1.0 };
         let suffix_from = if greatest * scale >= 9999.5 { 999.5 } else { 9999.5 };
-        let decimals = decimals(medians().map(|median| median * scale));
+        // Numbers of things, where all are whole.
+        let is_whole = rows.iter().all(|row| explains(row) && row.median.fract() == 0.0);
+        let decimals = if is_whole { 0 } else { decimals(medians().map(|median| median * scale)) };
         NumberForm { milli, decimals, suffix_from }
     }
 
@@ -287,6 +289,18 @@ mod tests {
             best: true,
             tied_with_best: false,
         }
+    }
+
+    #[test]
+    fn whole_numbers_of_what_explains_are_whole() {
+        let texts = |metric: &str, medians: [f64; 2]| {
+            let rows = medians.map(|it| SummaryRow { metric: metric.to_owned(), ..row("", it) });
+            let rows = [&rows[0], &rows[1]];
+            medians.map(|median| NumberForm::of(&rows).number(median, 0))
+        };
+        assert_eq!(texts("free_extents", [8.0, 6.0]), ["8", "6"]);
+        assert_eq!(texts("extents_per_file", [1.0, 1.5]), ["1.00", "1.50"]);
+        assert_eq!(texts("throughput_mib_per_s", [8.0, 6.0]), ["8.00", "6.00"]);
     }
 
     #[test]

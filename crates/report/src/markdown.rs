@@ -161,7 +161,7 @@ The harness itself takes 184 ns per operation, measured on a target that does no
 | why: fragmentation | unit | ext4 | xfs | btrfs |
 |---|---|--:|--:|--:|
 | extents\_per\_file | extents/file | 3.0 | 15.0 | 1348 |
-| extents\_per\_file\_p99 | extents/file | 3.0 | 15.0 | 1349 |
+| extents\_per\_file\_p99 | extents/file | 3 | 15 | 1349 |
 | fragmented\_share | share | 0.002 | 0.007 | 0.674 |
 | free\_extent\_largest\_mib | MiB | 2890 | 2890 | 2890 |
 

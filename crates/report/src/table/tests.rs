@@ -424,7 +424,7 @@ fsck             ms       *714   [700–724]   966   [957–975]  2866 [2831–2
 why: fragmentation       unit           ext4    xfs     btrfs
 ─────────────────────────────────────────────────────────────
 extents_per_file         extents/file     3.0    15.0    1348
-extents_per_file_p99     extents/file     3.0    15.0    1349
+extents_per_file_p99     extents/file       3      15    1349
 fragmented_share         share          0.002   0.007   0.674
 free_extent_largest_mib  MiB             2890    2890    2890
 
