@@ -90,7 +90,7 @@ impl ParamDef {
     /// Checks `text` against this definition.
     ///
     /// # Errors
-    /// A sentence that says what is wrong with it and what is accepted.
+    /// A sentence that says what is wrong with it and what is accepted; it begins with the name.
     pub fn parse(&self, text: &str) -> Result<ParamValue, String> {
         let text = text.trim();
         let within = |value: u64, min: u64, max: u64, show: fn(u64) -> String| {
@@ -108,7 +108,7 @@ impl ParamDef {
             },
             ParamKind::Bytes { min, max } => match units::parse_bytes(text) {
                 Ok(value) => within(value, min, max, units::exact_bytes),
-                Err(error) => Err(error.to_string()),
+                Err(error) => Err(self.named(error.to_string())),
             },
             ParamKind::Flag => match text {
                 "true" | "yes" | "on" | "1" => Ok(ParamValue::Flag(true)),
@@ -124,11 +124,18 @@ impl ParamDef {
             }
             ParamKind::Text | ParamKind::Path => {
                 if let Some(check) = self.check {
-                    check(text)?;
+                    check(text).map_err(|error| self.named(error))?;
                 }
                 Ok(ParamValue::Text(text.to_owned()))
             }
         }
+    }
+
+    /// `error` with the name of the parameter before it, unless it begins with that.
+    fn named(&self, error: String) -> String {
+        let after = error.strip_prefix(self.name);
+        let is_named = after.is_some_and(|rest| rest.starts_with([' ', ':', '=']));
+        if is_named { error } else { format!("{}: {error}", self.name) }
     }
 
     /// The values it takes, in a few words: `1 … 1000`, `true | false`, `original | corrected`.
@@ -295,7 +302,27 @@ mod tests {
             doc: "whose arithmetic",
             check: None,
         },
+        ParamDef {
+            name: "seed",
+            kind: ParamKind::Text,
+            default: "1",
+            quick: None,
+            doc: "",
+            check: Some(|text| digits(text, "seed is a number")),
+        },
+        ParamDef {
+            name: "path",
+            kind: ParamKind::Text,
+            default: "1",
+            quick: None,
+            doc: "",
+            check: Some(|text| digits(text, "none of that")),
+        },
     ];
+
+    fn digits(text: &str, error: &str) -> Result<(), String> {
+        text.parse::<u64>().map(drop).map_err(|_| error.to_owned())
+    }
 
     #[test]
     fn defaults_and_quick() {
@@ -312,6 +339,9 @@ mod tests {
             ("trees", "0", "between 1 and 1000"),
             ("trees", "ten", "whole number"),
             ("buffer", "1", "between 512 and 1GiB"),
+            ("buffer", "abc", "buffer: `abc`"),
+            ("seed", "none", "seed is a number"),
+            ("path", "none", "path: none of"),
             ("mode", "classic", "original, corrected"),
             ("tree", "3", "did you mean `trees`"),
         ] {

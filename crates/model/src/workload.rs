@@ -76,7 +76,7 @@ impl WorkloadSpec {
         }
         for (key, value) in &pairs {
             if let Err(error) = params.set(info.params, key, value) {
-                errors.push(error);
+                errors.push(format!("{kind}: {error}"));
             }
         }
         if errors.is_empty() { Ok(WorkloadSpec::of(info, params)) } else { Err(errors) }
@@ -215,6 +215,7 @@ mod tests {
         let errors =
             WorkloadSpec::parse("compilebench:tree=4,trees=77,x", false, &NAMES).unwrap_err();
         assert_eq!(errors.len(), 3, "{errors:?}");
+        assert!(errors[1..].iter().all(|it| it.starts_with("compilebench: ")), "{errors:?}");
         assert!(
             WorkloadSpec::parse("compile-bench", false, &NAMES).unwrap_err()[0]
                 .contains("did you mean")

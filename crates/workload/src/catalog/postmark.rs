@@ -2,7 +2,7 @@
 //! operations are in [`crate::postmark`].
 
 use fsdyno_model::info::{PhaseInfo, WorkloadDoc, WorkloadInfo};
-use fsdyno_model::param::{ParamDef, ParamKind, Params};
+use fsdyno_model::param::{Check, ParamDef, ParamKind, Params};
 use fsdyno_model::units::parse_duration_ns;
 
 use super::{DryRun, WorkloadDef};
@@ -10,7 +10,9 @@ use crate::fragmentation;
 use crate::params::{FRAGMENTATION, MODE, PAYLOAD, SYNC, cold, numjobs};
 use crate::postmark::run::run;
 use crate::postmark::sequence::{Action, Op, Sequence};
-use crate::postmark::settings::{SEED_OF_TRIAL, Settings, check_bias, check_seed};
+use crate::postmark::settings::{
+    SEED_OF_TRIAL, Settings, check_bias_create, check_bias_read, check_seed,
+};
 
 /// What a file or directory takes is rounded up to this.
 const BLOCK_BYTES: u64 = 4096;
@@ -68,8 +70,8 @@ const DIFFERENCES: &[(&str, &str)] = &[
     ),
 ];
 
-const fn bias(name: &'static str, doc: &'static str) -> ParamDef {
-    let check = Some(check_bias as fn(&str) -> Result<(), String>);
+const fn bias(name: &'static str, check: Check, doc: &'static str) -> ParamDef {
+    let check = Some(check);
     ParamDef { name, kind: ParamKind::Text, default: "5", quick: None, doc, check }
 }
 
@@ -126,11 +128,15 @@ const PARAMS: &[ParamDef] = &[
     bytes("write_block", 512 << 20, "512", "bytes per block written"),
     bias(
         "bias_read",
-        "transactions out of 10 that read a file instead of appending to one; `off`: neither",
+        check_bias_read,
+        "transactions out of 10 that read a file instead of appending to one; `off` or, as in the \
+         original, `-1`: neither",
     ),
     bias(
         "bias_create",
-        "transactions out of 10 that create a file instead of deleting one; `off`: neither",
+        check_bias_create,
+        "transactions out of 10 that create a file instead of deleting one; `off` or, as in the \
+         original, `-1`: neither",
     ),
     flag(
         "buffered",
@@ -342,6 +348,7 @@ mod tests {
     fn parameters_that_do_not_go_together_are_refused() {
         for (pairs, words) in [
             (&[("size_low", "20000")][..], "swap them"),
+            (&[("bias_read", "off"), ("bias_create", "-1")], "transactions would do nothing"),
             (&[("mode", "original"), ("transactions", "9")], "divides by zero"),
         ] {
             let error = check(&params(pairs)).unwrap_err();
@@ -360,7 +367,8 @@ mod tests {
             ("calibrate_budget", "soon"),
             ("size_low", "0"),
         ] {
-            assert!(values.set(PARAMS, name, text).is_err(), "{name}={text}");
+            let error = values.set(PARAMS, name, text).unwrap_err();
+            assert!(error.starts_with(name), "{error}");
         }
     }
 

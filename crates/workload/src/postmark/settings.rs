@@ -69,6 +69,14 @@ impl Settings {
                  {LEAST_TRANSACTIONS}; use more, or mode=corrected"
             ));
         }
+        let bias = |name| read_bias(name, params.text(name));
+        let (bias_read, bias_create) = (bias("bias_read")?, bias("bias_create")?);
+        if bias_read.is_none() && bias_create.is_none() && transactions > 0 {
+            return Err(format!(
+                "bias_read={BIAS_OFF} with bias_create={BIAS_OFF}: transactions would do nothing; use \
+                 one of them, or transactions=0"
+            ));
+        }
         let is_buffered = params.flag("buffered");
         let seed = match read_seed(params.text("seed"))? {
             Some(seed) => seed,
@@ -82,8 +90,8 @@ impl Settings {
                 subdirectories: small("subdirectories")?,
                 size_low,
                 size_high,
-                bias_read: read_bias(params.text("bias_read"))?,
-                bias_create: read_bias(params.text("bias_create"))?,
+                bias_read,
+                bias_create,
             },
             pools: small("numjobs")?,
             is_original,
@@ -125,14 +133,14 @@ fn read_seed(text: &str) -> Result<Option<u32>, String> {
     })
 }
 
-/// The bias; `None` where it is off.
-fn read_bias(text: &str) -> Result<Option<u32>, String> {
+/// The bias called `name`; `None` where it is off.
+fn read_bias(name: &str, text: &str) -> Result<Option<u32>, String> {
     if [BIAS_OFF, "-1"].contains(&text) {
         return Ok(None);
     }
     let bias = digits(text).filter(|bias| *bias <= BIAS_OF);
     bias.map(Some).ok_or_else(|| {
-        format!("a bias is a number from 0 to {BIAS_OF} or {BIAS_OFF}, not `{text}`")
+        format!("{name} is a number from 0 to {BIAS_OF} or {BIAS_OFF}, not `{text}`")
     })
 }
 
@@ -144,10 +152,18 @@ pub fn check_seed(text: &str) -> Result<(), String> {
     read_seed(text).map(drop)
 }
 
-/// For the definition of the parameters.
+/// For the definition of the parameter `bias_read`.
 ///
 /// # Errors
 /// A sentence that says what is accepted.
-pub fn check_bias(text: &str) -> Result<(), String> {
-    read_bias(text).map(drop)
+pub fn check_bias_read(text: &str) -> Result<(), String> {
+    read_bias("bias_read", text).map(drop)
+}
+
+/// For the definition of the parameter `bias_create`.
+///
+/// # Errors
+/// A sentence that says what is accepted.
+pub fn check_bias_create(text: &str) -> Result<(), String> {
+    read_bias("bias_create", text).map(drop)
 }
