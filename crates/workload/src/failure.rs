@@ -35,7 +35,7 @@ pub fn name_failed(call: &'static str, owner: &str, name: &CStr, errno: Errno) -
 fn advice(errno: Errno) -> Option<&'static str> {
     Some(match errno {
         Errno::NOSPC => {
-            "the target is full: make it larger (--size) or the workload smaller (trees, runs, files, size)"
+            "the target is full: make room on it or an image larger (--size), or the workload smaller, see its parameters"
         }
         Errno::DQUOT => "a quota is used up: raise it or make the workload smaller",
         Errno::ROFS => {

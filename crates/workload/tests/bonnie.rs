@@ -97,7 +97,9 @@ fn phases_come_in_order_with_the_calls_of_the_original() {
             assert_eq!(phase.elapsed_durable_ns.is_some(), writes && !original, "{}", phase.name);
             assert_eq!(phase.cold, None, "{}", phase.name);
         }
-        assert!(answers.warnings().is_empty() && answers.manifest().unwrap().files.is_empty());
+        let codes: Vec<&str> = answers.warnings().iter().map(|it| it.code.as_str()).collect();
+        assert_eq!(codes, if original { &[][..] } else { &["smaller-than-memory"] });
+        assert_eq!(answers.manifest().unwrap().files, []);
         assert_eq!(entries(directory.path()), 0);
     }
 }
@@ -193,6 +195,9 @@ fn the_rule_on_the_size_is_kept() {
     assert!(error.contains("ram=0") && error.contains("size=16MiB"), "{error}");
     small("original", "0", "auto").expect_finished();
     let warned = small("corrected", "8MiB", "none").expect_finished();
+    assert_eq!(warned.warnings()[0].code, "smaller-than-memory");
+    // As under --quick, which switches the rule off.
+    let warned = small("corrected", "0", "none").expect_finished();
     assert_eq!(warned.warnings()[0].code, "smaller-than-memory");
     assert!(
         small("corrected", "8MiB", "drop-caches")

@@ -46,10 +46,16 @@ fn too_small(target: &TargetSpec, plan: &Plan) -> Option<Warning> {
             "{workload} holds up to {peak}, {label} has {}",
             units::human_bytes(size_bytes)
         ),
-        advice: format!(
-            "use --size {} or a smaller workload",
-            units::exact_bytes(enough(peak_bytes))
-        ),
+        advice: match (&target.ground, image_size(target, plan)) {
+            (_, Some(_)) => {
+                format!(
+                    "use --size {} or a smaller workload",
+                    units::exact_bytes(enough(peak_bytes))
+                )
+            }
+            (Ground::Directory { .. }, _) => "make room there or use a smaller workload".to_owned(),
+            _ => "use a larger device or a smaller workload".to_owned(),
+        },
     })
 }
 
@@ -104,6 +110,25 @@ fn device_size(target: &TargetSpec, plan: &Plan) -> Option<u64> {
 mod tests {
     use super::*;
     use fsdyno_model::workload::WorkloadSpec;
+
+    #[test]
+    fn advice_on_too_little_room_fits_the_target() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut plan = Plan::new(false);
+        plan.size_bytes = 1 << 30;
+        let text = "small-files:files=99999999,size=100GiB";
+        crate::catalogue::with_names(|names| {
+            plan.workloads.push(WorkloadSpec::parse(text, false, names).unwrap());
+        });
+        let directory = format!("dir:{}", directory.path().display());
+        for (target, advises_size) in [(directory.as_str(), false), ("ext4", true)] {
+            let target =
+                crate::catalogue::with_names(|names| TargetSpec::parse(target, names).unwrap());
+            let warning = too_small(&target, &plan).unwrap();
+            assert_eq!(warning.code, "device-too-small");
+            assert_eq!(warning.advice.contains("--size"), advises_size, "{}", warning.advice);
+        }
+    }
 
     #[test]
     fn images_grow_with_the_workload_where_the_disk_has_room() {

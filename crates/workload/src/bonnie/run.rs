@@ -4,7 +4,6 @@
 use std::ffi::CStr;
 use std::os::fd::OwnedFd;
 
-use fsdyno_model::cold::Cold;
 use fsdyno_model::record::{PhaseRecord, Warning};
 use fsdyno_model::units::human_bytes;
 use fsdyno_model::wire::{Manifest, ManifestFile};
@@ -72,8 +71,7 @@ const SEEKS: &str = "seeks_per_s";
 /// # Errors
 /// What failed first.
 pub fn run(context: &mut Context<'_>, settings: &Settings) -> anyhow::Result<()> {
-    let warm = settings.cold == Cold::None && settings.mode == Mode::Corrected;
-    if let Some(ram) = settings.fits_in_memory_bytes.filter(|_| warm) {
+    if let Some(ram) = settings.warm_in_memory_bytes {
         context.warn(Warning {
             code: "smaller-than-memory".to_owned(),
             message: format!(

@@ -62,6 +62,9 @@ pub struct Settings {
     pub payload: Payload,
     /// The rule that the large file breaks by being smaller than twice the memory of so many bytes.
     pub fits_in_memory_bytes: Option<u64>,
+    /// The memory that the large file is smaller than, or breaks the rule by, where phases read it from
+    /// there in corrected mode, whatever `ram` says.
+    pub warm_in_memory_bytes: Option<u64>,
 }
 
 const MIB: u64 = 1 << 20;
@@ -108,6 +111,11 @@ pub(crate) fn check_max(text: &str) -> Result<(), String> {
 
 fn small_files(max: &str, min_bytes: u64) -> Result<SmallFiles, String> {
     let max_bytes = match max {
+        "link" | "symlink" if min_bytes > 0 => {
+            return Err(format!(
+                "min={min_bytes} with max={max}: links have no size; leave min out"
+            ));
+        }
         "link" => return Ok(SmallFiles::Links),
         "symlink" => return Ok(SmallFiles::Symlinks),
         _ => parse_bytes(max).map_err(|error| format!("`link`, `symlink` or a size: {error}"))?,
@@ -151,11 +159,17 @@ impl Settings {
         };
         let twice = ram_bytes.unwrap_or(0).saturating_mul(2);
         let is_small = asked.is_some() && (1..twice).contains(&size_bytes);
+        let fits_in_memory_bytes = ram_bytes.filter(|_| is_small);
+        let per_char_bytes = per_char(params.text("per_char"))?.min(size_bytes);
+        // Direct I/O reads the device, but for single bytes.
+        let is_cached = !params.flag("direct") || per_char_bytes > 0;
+        let is_warm = mode == Mode::Corrected && cold == Cold::None && is_cached;
+        let smaller_than = memory_bytes.filter(|memory| (1..*memory).contains(&size_bytes));
         let settings = Settings {
             mode,
             size_bytes,
             chunk_bytes: params.number("chunk") as usize,
-            per_char_bytes: per_char(params.text("per_char"))?.min(size_bytes),
+            per_char_bytes,
             file_count: params.number("files") * FILES_UNIT,
             small_files: small_files(params.text("max"), params.number("min"))?,
             directory_count: params.number("dirs"),
@@ -165,7 +179,8 @@ impl Settings {
             cold,
             sync: params.flag("sync"),
             payload: Payload::parse(params.text("payload"))?,
-            fits_in_memory_bytes: ram_bytes.filter(|_| is_small),
+            fits_in_memory_bytes,
+            warm_in_memory_bytes: fits_in_memory_bytes.or(smaller_than).filter(|_| is_warm),
         };
         settings.check()?;
         Ok(settings)
@@ -293,6 +308,30 @@ mod tests {
     }
 
     #[test]
+    fn a_file_that_is_read_from_memory_is_told_whatever_the_rule_is_set_to() {
+        let warm = |pairs: &[(&str, &str)]| {
+            let all = [&[("cold", "none"), ("size", "600MiB")], pairs].concat();
+            settings(Some(GIB), &all).unwrap().warm_in_memory_bytes
+        };
+        assert_eq!(warm(&[]), Some(GIB));
+        assert_eq!(warm(&[("ram", "0")]), Some(GIB));
+        assert_eq!(warm(&[("ram", "0"), ("size", "auto")]), Some(GIB));
+        assert_eq!(warm(&[("ram", "10MiB")]), Some(GIB));
+        assert_eq!(warm(&[("ram", "8GiB")]), Some(8 * GIB));
+        assert_eq!(warm(&[("direct", "true")]), Some(GIB), "single bytes are not read directly");
+        for pairs in [
+            &[("cold", "drop-caches")][..],
+            &[("cold", "auto"), ("ram", "0")],
+            &[("mode", "original"), ("ram", "0")],
+            &[("size", "0")],
+            &[("size", "1GiB"), ("ram", "0")],
+            &[("direct", "true"), ("per_char", "0")],
+        ] {
+            assert_eq!(warm(pairs), None, "{pairs:?}");
+        }
+    }
+
+    #[test]
     fn caches_are_emptied_unless_the_original_is_asked_for() {
         for (mode, cold, expected) in [
             ("original", "auto", Cold::None),
@@ -313,12 +352,14 @@ mod tests {
             (&[("size", "1000000")], "whole number of MiB"),
             (&[("size", "0"), ("files", "0")], "nothing to do"),
             (&[("max", "10"), ("min", "11")], "larger max"),
+            (&[("max", "link"), ("min", "5")], "leave min out"),
+            (&[("max", "symlink"), ("min", "7")], "leave min out"),
             (&[("files", "1"), ("dirs", "1025")], "fewer directories"),
         ] {
             let error = settings(Some(GIB), pairs).unwrap_err();
             assert!(error.contains(words), "{error}");
         }
-        let links = settings(Some(GIB), &[("max", "symlink"), ("min", "7")]).unwrap();
+        let links = settings(Some(GIB), &[("max", "symlink")]).unwrap();
         assert_eq!((links.small_files, links.small_file_max_bytes()), (SmallFiles::Symlinks, 0));
         let all = settings(Some(GIB), &[("per_char", "all"), ("size", "5MiB")]).unwrap();
         assert_eq!((all.per_char_bytes, all.chunk_count()), (5 * MIB, 640));
