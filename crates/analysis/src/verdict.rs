@@ -17,6 +17,9 @@ use fsdyno_model::units;
 use crate::compare::{self, Blocks, Paired};
 use crate::series::{FSCK, Series, WorkloadOrder};
 
+/// Ratio of the ends of an interval beyond which its figures say nothing.
+const WIDEST_INTERVAL: f64 = 100.0;
+
 /// Trials from which on a verdict can be worth something; what is asked for after a single one.
 const TRIALS_ADVISED: u32 = 3;
 
@@ -284,6 +287,13 @@ fn rival_text(rival: &Rival<'_>, first: Option<&str>, comparisons: usize) -> Str
     let Some(ends) = ends else {
         return text;
     };
+    if !rival.told_apart && ends.high > WIDEST_INTERVAL * ends.low {
+        let trials = counted(rival.paired.blocks, "trial");
+        text.push_str(&format!(
+            " (not told apart: {trials} give an interval wider than a factor of 100)"
+        ));
+        return text;
+    }
     let words = if first.is_some() { "95 % interval " } else { "" };
     text.push_str(&format!(" ({words}{}–{}", times(ends.low), times(ends.high)));
     if !rival.told_apart {
@@ -389,6 +399,19 @@ mod tests {
         let text = verdict(&["ext4", "xfs", "btrfs"], &all);
         assert!(text.contains(" were fastest over all 3 phases"), "{text}");
         assert!(text.contains(": not told apart with 3 trials), "), "{text}");
+    }
+
+    #[test]
+    fn an_interval_that_says_nothing_is_not_printed() {
+        let all: Vec<TrialRecord> = [("a", [1.0, 1.0]), ("b", [1.5, 50.0])]
+            .iter()
+            .flat_map(|(target, times)| {
+                (1..=2).map(|n| fixture::trial(target, n, &[("create", times[n as usize - 1])]))
+            })
+            .collect();
+        let text = verdict(&["a", "b"], &all);
+        assert!(text.contains("2 trials give an interval wider than a factor of 100"), "{text}");
+        assert!(!text.contains("95 %"), "{text}");
     }
 
     #[test]

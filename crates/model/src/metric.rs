@@ -98,6 +98,14 @@ pub static ALL: &[Metric] = &[
         },
     },
     Metric {
+        name: "memory_read_mib_per_s",
+        unit: "MiB/s",
+        better: None,
+        explains: false,
+        doc: "bytes read from the page cache, per second: the machine's figure, not the filesystem's",
+        read: |phase| throughput(phase.bytes, phase.elapsed_return_ns),
+    },
+    Metric {
         name: "elapsed_s",
         unit: "s",
         better: Some(Better::Lower),
