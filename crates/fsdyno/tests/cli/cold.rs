@@ -3,6 +3,9 @@
 use crate::sandbox::{Sandbox, can_format, outcomes};
 use serde_json::Value;
 
+/// How often the test of a warm target tries to be alone.
+const ATTEMPTS: u32 = 4;
+
 const ALL: [&str; 5] = ["ext2", "ext3", "ext4", "xfs", "btrfs"];
 
 /// Runs small files of 16 KiB on `targets`; gives the trials.
@@ -63,11 +66,30 @@ fn a_warm_target_does_not() {
         return;
     }
     let sandbox = Sandbox::new();
-    for trial in run(&sandbox, &ALL, "none") {
-        let read = phase(&trial, "read");
-        assert_eq!(read["cold"], Value::Null);
-        assert_eq!(read["device"]["read_bytes"], 0, "{}", trial["target"]);
+    for target in ALL {
+        for attempt in 1.. {
+            let before = caches_dropped();
+            let trials = run(&sandbox, &[target], "none");
+            let read = phase(&trials[0], "read");
+            assert_eq!(read["cold"], Value::Null);
+            let from_device = read["device"]["read_bytes"].as_u64().unwrap();
+            if caches_dropped() == before {
+                assert_eq!(from_device, 0, "{target}");
+                break;
+            }
+            // Other tests drop the caches of the machine as they please.
+            if attempt == ATTEMPTS {
+                println!("not decided for {target}: the caches were dropped each time");
+                break;
+            }
+        }
     }
+}
+
+/// How often the page cache of this machine was dropped.
+fn caches_dropped() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/vmstat").ok()?;
+    text.lines().find_map(|line| line.strip_prefix("drop_pagecache ")?.parse().ok())
 }
 
 #[test]
