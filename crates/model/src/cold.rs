@@ -41,6 +41,13 @@ impl Cold {
     }
 }
 
+/// A phase that reads fewer bytes than this is not asked where they came from.
+pub const PROVING_BYTES: u64 = 1 << 20;
+
+/// What the device reads for each byte that a phase reads, below which the bytes came from memory. Not
+/// zero, because metadata and read-ahead of others count; small, because compression takes some of it.
+pub const FROM_MEMORY_SHARE: f64 = 0.02;
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use fsdyno_model::cold::{FROM_MEMORY_SHARE, PROVING_BYTES};
 use fsdyno_model::environment::Environment;
 use fsdyno_model::outcome::Outcome;
 use fsdyno_model::record::Warning;
@@ -16,10 +17,6 @@ use crate::text;
 pub const UNCERTAIN: &str = "? too few trials for an interval.";
 /// What the tables headed `why` hold.
 pub const WHY: &str = "Why: how files and free space lie on the device (medians); `fsdyno list metrics` explains each.";
-/// A phase that reads fewer bytes than this is not asked where they came from.
-const LEAST_READ_BYTES: f64 = 1_048_576.0;
-/// What the device read of what a phase read, below which the rest came from memory.
-const MEMORY_SHARE: f64 = 0.02;
 /// Lines of an error that are shown.
 const BRIEF_LINES: usize = 2;
 /// Columns of an error that are shown.
@@ -125,8 +122,8 @@ fn is_from_memory(result: &RunResult, workload: &str, phase: &str, target: &str)
         .filter_map(|phase| Some(phase.device.read_bytes? as f64 / phase.read_bytes as f64))
         .collect();
     let median = fsdyno_analysis::interval::median;
-    median(&read).is_some_and(|bytes| bytes >= LEAST_READ_BYTES)
-        && median(&shares).is_some_and(|share| share < MEMORY_SHARE)
+    median(&read).is_some_and(|bytes| bytes >= PROVING_BYTES as f64)
+        && median(&shares).is_some_and(|share| share < FROM_MEMORY_SHARE)
 }
 
 /// Neighbouring workloads of which nothing was begun, for one reason.

@@ -12,6 +12,7 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use crate::descriptors;
 use crate::process::{self, Signal};
 
 /// Searched after `PATH`: ordinary users often lack them there.
@@ -23,8 +24,11 @@ const QUOTED_LINES: usize = 4;
 const POLL: Duration = Duration::from_millis(20);
 /// How long a killed program may take to die: one in the middle of device I/O cannot at once.
 const KILL_GRACE: Duration = Duration::from_secs(30);
-/// How long what a program left running may take to end by itself.
-const REMAINS_GRACE: Duration = Duration::from_millis(100);
+/// How long what a program left running in its group may take to end by itself.
+const REMAINS_GRACE: Duration = Duration::from_millis(250);
+/// How long the rest of an output is waited for once all of the group is gone: on a busy machine the
+/// thread that reads it may be late, while a daemon outside of the group may hold it open for ever.
+const OUTPUT_GRACE: Duration = Duration::from_millis(500);
 
 /// Which part of an output stream is kept, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,7 +70,7 @@ pub struct Ended {
     pub stderr: Output,
     /// From before its start to its end, which is timed by a thread that does nothing but wait for it.
     pub elapsed: Duration,
-    /// Whether processes of its group were still running a tenth of a second after its end; they were
+    /// Whether processes of its group were still running a quarter of a second after its end; they were
     /// killed then.
     pub left_running: bool,
 }
@@ -100,6 +104,7 @@ pub fn run(command: &mut Command, limits: &Limits) -> Result<Ended, ChildError> 
     }
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     process::own_process_group(process::die_with_parent(command));
+    descriptors::give_back_limit(command);
     let start = Instant::now();
     let mut child = command.spawn().map_err(ChildError::NotStarted)?;
     let pid = child.id();
@@ -296,7 +301,7 @@ impl Drain {
     /// What came until the end of the stream. A daemon may hold it open; then what came so far, and
     /// the thread goes on reading.
     fn finish(self) -> Output {
-        let _ = self.done.recv_timeout(REMAINS_GRACE);
+        let _ = self.done.recv_timeout(OUTPUT_GRACE);
         let kept = std::mem::take(&mut *self.kept.lock().unwrap_or_else(PoisonError::into_inner));
         kept.output(self.keep)
     }

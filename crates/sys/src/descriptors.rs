@@ -1,6 +1,14 @@
 //! How many files this process may have open and how many it has. What they are is left to others.
 
+use std::io;
+use std::os::unix::process::CommandExt as _;
+use std::process::Command;
+use std::sync::OnceLock;
+
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+/// The soft limit before it was raised, where it was.
+static BEFORE: OnceLock<Option<u64>> = OnceLock::new();
 
 /// Raises the soft limit of open files (RLIMIT_NOFILE) to the hard one, which needs no right; gives
 /// the limit that is in force then, `u64::MAX` where there is none.
@@ -10,8 +18,23 @@ pub fn raise_limit() -> u64 {
         return limit.current.unwrap_or(u64::MAX);
     }
     let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };
+    BEFORE.get_or_init(|| limit.current);
     let in_force = setrlimit(Resource::Nofile, raised).map_or(limit.current, |()| limit.maximum);
     in_force.unwrap_or(u64::MAX)
+}
+
+/// Has a program start with the soft limit that this process itself was given: some programs walk through
+/// all descriptors that they might have.
+pub fn give_back_limit(command: &mut Command) {
+    let Some(&before) = BEFORE.get() else { return };
+    let give_back = move || {
+        let maximum = getrlimit(Resource::Nofile).maximum;
+        setrlimit(Resource::Nofile, Rlimit { current: before, maximum }).map_err(io::Error::from)
+    };
+    // SAFETY: between fork and exec only two system calls are made, without allocation or locks.
+    unsafe {
+        command.pre_exec(give_back);
+    }
 }
 
 /// How many descriptors are open in this process; `None` without `/proc`.

@@ -100,11 +100,15 @@ pub fn end(spare: &[ProcessIdentity]) -> Ending {
     let mut known: Vec<ProcessIdentity> = Vec::new();
     let mut was_killed: Vec<ProcessIdentity> = Vec::new();
     loop {
+        // In this order: one that dies in between is still buried.
+        let mut running = living();
         let gone = bury();
+        running.retain(|orphan| {
+            let identity = &orphan.identity;
+            !spare.contains(identity) && gone.iter().all(|one| one.pid != identity.pid)
+        });
         let is_ours = |pid| known.iter().any(|known| known.pid == pid);
         ending.buried.extend(gone.into_iter().filter(|one| !is_ours(one.pid)));
-        let mut running = living();
-        running.retain(|orphan| !spare.contains(&orphan.identity));
         if running.is_empty() {
             return ending;
         }

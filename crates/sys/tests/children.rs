@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use fsdyno_sys::child::{ChildError, Keep, Limits, run};
 use fsdyno_sys::process::{self, Signal};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 const LIMITS: Limits =
     Limits { stdout: Keep::Start(1000), stderr: Keep::End(1000), duration: None };
@@ -72,4 +73,14 @@ fn what_takes_too_long_is_killed_with_its_children() {
     let error = run(&mut shell("sleep 600 & sleep 600"), &limits).unwrap_err();
     assert!(matches!(error, ChildError::TimedOut), "{error:?}");
     assert!(start.elapsed() < Duration::from_secs(30));
+}
+
+#[test]
+fn programs_have_the_limit_of_open_files_that_we_were_given() {
+    let maximum = getrlimit(Resource::Nofile).maximum;
+    setrlimit(Resource::Nofile, Rlimit { current: Some(500), maximum }).unwrap();
+    let raised = fsdyno_sys::descriptors::raise_limit();
+    assert_eq!(raised, maximum.unwrap_or(u64::MAX));
+    let ended = run(&mut shell("ulimit -Sn"), &LIMITS).unwrap();
+    assert_eq!(ended.stdout.text.trim(), "500");
 }

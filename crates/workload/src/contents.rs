@@ -148,11 +148,17 @@ pub fn verify_now(root: &Path, manifest: Manifest) -> anyhow::Result<VerifyRecor
     let record = verify(&VerifySpec { root: root.to_owned(), manifest }, |_| {})?;
     match record.mismatches.as_slice() {
         [] => Ok(record),
-        [first, rest @ ..] => Err(anyhow::anyhow!(
-            "contents differ from what was written: {first}{}; check the device and the kernel log",
-            if rest.is_empty() { String::new() } else { format!(" (and {} more)", rest.len()) }
-        )),
+        [first] => Err(differing(first)),
+        [first, rest @ ..] => Err(differing(&format!("{first} (and {} more)", rest.len()))),
     }
+}
+
+/// The error of contents that are not what was written; `difference` names the file and how it differs.
+#[must_use]
+pub fn differing(difference: &str) -> anyhow::Error {
+    anyhow::anyhow!(
+        "contents differ from what was written: {difference}; check the device and the kernel log"
+    )
 }
 
 struct Comparison {

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use fsdyno_model::cold::Cold;
+use fsdyno_model::cold::{Cold, FROM_MEMORY_SHARE, PROVING_BYTES};
 use fsdyno_model::param::Params;
 use fsdyno_model::record::{PhaseRecord, VerifyRecord, Warning};
 use fsdyno_model::units::human_bytes;
@@ -275,18 +275,12 @@ impl<'a> Context<'a> {
     }
 }
 
-/// Bytes from which on a phase proves by its traffic whether it was cold.
-const PROVING_BYTES: u64 = 1 << 20;
-/// Share of the bytes read that must have come from the device, in percent. Compression takes some of
-/// it: a constant payload much.
-const COLD_PERCENT: u64 = 2;
-
 /// How a phase that should have started cold did not; `None` where nothing speaks against it.
 fn warmth(record: &PhaseRecord) -> Option<String> {
     let how = record.cold.filter(|how| *how != Cold::None)?;
     let from_device = record.device.read_bytes?;
     let asked = record.read_bytes;
-    if asked < PROVING_BYTES || from_device / COLD_PERCENT >= asked / 100 {
+    if asked < PROVING_BYTES || from_device as f64 >= FROM_MEMORY_SHARE * asked as f64 {
         return None;
     }
     Some(format!(

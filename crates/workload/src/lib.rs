@@ -14,6 +14,7 @@
 //! | [`recorder`] | latency of every call by kind |
 //! | [`probe`] | processor time and device traffic at the edges of samples |
 //! | [`payload`], [`contents`] | the bytes of files, and whether they are still there |
+//! | [`walk`] | reading, asking for and deleting what is in a tree |
 //! | [`archive`] | archives in the format of tar, read and extracted |
 //! | [`dataset`] | which files a source tree holds before and after a patch and a build |
 //! | [`rng`] | the random draws of workloads, those of CPython among them |
@@ -57,4 +58,5 @@ pub mod recorder;
 pub mod rng;
 pub mod runner;
 pub mod small_files;
+pub mod walk;
 pub mod web_cache;

@@ -43,7 +43,7 @@ pub struct Finished {
     pub stderr: String,
     /// From the start of the program to its end. What it left running does not count.
     pub elapsed: Duration,
-    /// Whether processes of its group still ran a tenth of a second after its end, and were killed.
+    /// Whether processes of its group still ran a quarter of a second after its end, and were killed.
     pub left_running: bool,
 }
 

@@ -10,6 +10,7 @@ use fsdyno_sys::{Errno, SysError};
 
 use super::contents::{Change, Contents};
 use super::longest::Longest;
+use crate::contents::differing;
 use crate::context::Progress;
 use crate::failure::{call_failed, check_interrupt};
 use crate::recorder::{Operation, Recorder};
@@ -256,12 +257,8 @@ impl<C: Calls> LargeFile<'_, C> {
             self.contents.expect(index, change, &mut expected);
             let differs = found.iter().zip(&expected).position(|(found, byte)| found != byte);
             if let Some(place) = differs {
-                anyhow::bail!(
-                    "contents differ from what was written: {}: differs at byte {}; check the \
-                     device and the kernel log",
-                    self.name.to_string_lossy(),
-                    offset + place as u64
-                );
+                let (name, position) = (self.name.to_string_lossy(), offset + place as u64);
+                return Err(differing(&format!("{name}: differs at byte {position}")));
             }
             record.bytes += chunk_bytes as u64;
         }

@@ -16,7 +16,6 @@ use fsdyno_sys::child;
 
 use super::WorkloadDef;
 use crate::archive::{Archive, BLOCK_BYTES, ExtractOptions, Extracted, extract};
-use crate::compilebench::walk::{Visit, Walker};
 use crate::contents::verify_now;
 use crate::context::Context;
 use crate::failure::call_failed;
@@ -25,6 +24,7 @@ use crate::params::{FRAGMENTATION, PAYLOAD, SYNC, cold};
 use crate::phase::{Durability, PhaseTally};
 use crate::program::Program;
 use crate::recorder::Operation;
+use crate::walk::{Visit, Walker};
 use crate::web_cache::generate::archive_size_bytes;
 use crate::web_cache::model::CacheModel;
 use crate::web_cache::{store, verify};

@@ -5,7 +5,6 @@
 //! | [`sequence`] | which operation on which tree: every random draw, no file |
 //! | [`run`] | the whole run: stages, syncing, caches, which sample belongs to which phase |
 //! | [`tree`] | one operation on one tree |
-//! | [`walk`] | reading, asking for and deleting what is in a tree |
 //! | [`manifest`] | what the trees that are left hold |
 //! | [`peak`] | how much a run needs at its fullest, before it is started |
 
@@ -14,4 +13,3 @@ pub mod peak;
 pub mod run;
 pub mod sequence;
 pub mod tree;
-pub mod walk;

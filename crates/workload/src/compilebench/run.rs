@@ -13,7 +13,6 @@ use fsdyno_sys::calls::Real;
 use super::manifest::{Change, Histories};
 use super::sequence::{Op, Sequence, SequenceConfig, Stage, Step, Tag};
 use super::tree::{TreeName, TreeWorker, Writing};
-use super::walk::Visit;
 use crate::contents::PayloadBuffer;
 use crate::context::Context;
 use crate::dataset::{Dataset, FileEntry, FileList, load};
@@ -21,6 +20,7 @@ use crate::fragmentation;
 use crate::phase::{Durability, PhaseTally};
 use crate::recorder::Recorder;
 use crate::rng::RngSpec;
+use crate::walk::Visit;
 
 /// Whose rules a run follows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

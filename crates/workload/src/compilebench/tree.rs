@@ -7,12 +7,12 @@ use anyhow::Context as _;
 use fsdyno_sys::calls::{Calls, CreateFlags};
 use fsdyno_sys::{Errno, SysError};
 
-use super::walk::{Visit, Walker};
 use crate::contents::PayloadBuffer;
 use crate::dataset::{FileEntry, PathId, Paths};
 use crate::failure::{check_interrupt, name_failed};
 use crate::payload::{content_key, name_hash};
 use crate::recorder::{Operation, Recorder};
+use crate::walk::{Visit, Walker};
 
 /// How files are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

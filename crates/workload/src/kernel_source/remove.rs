@@ -9,6 +9,7 @@ use fsdyno_sys::calls::{Calls, FileKind, dir_buffer};
 
 use crate::failure::{call_failed, check_interrupt};
 use crate::recorder::{Operation, Recorder};
+use crate::walk::name_at;
 
 /// Removes the directory `name` in `parent` with all that is in it; `advance` hears of every file.
 ///
@@ -22,7 +23,8 @@ pub fn remove_tree<C: Calls>(
     advance: &mut dyn FnMut(),
 ) -> anyhow::Result<()> {
     let buffer = dir_buffer();
-    let mut removal = Removal { calls, recorder, advance, buffer, path: Vec::new() };
+    let (names, entries, path) = (Vec::new(), Vec::new(), Vec::new());
+    let mut removal = Removal { calls, recorder, advance, buffer, names, entries, path };
     removal.directory(parent, name)
 }
 
@@ -31,6 +33,10 @@ struct Removal<'a, C: Calls> {
     recorder: &'a mut Recorder,
     advance: &'a mut dyn FnMut(),
     buffer: Box<[MaybeUninit<u8>]>,
+    /// Names of what is in the directories that are being removed, each ended with NUL.
+    names: Vec<u8>,
+    /// Where each begins, and its kind.
+    entries: Vec<(usize, FileKind)>,
     /// Directories that are being removed, for errors.
     path: Vec<CString>,
 }
@@ -43,28 +49,33 @@ impl<C: Calls> Removal<'_, C> {
             calls.open_dir(parent, name).map_err(|errno| self.failed("open", name, errno))?;
         self.recorder.end(Operation::Open);
         self.path.push(name.to_owned());
-        let mut entries: Vec<(CString, FileKind)> = Vec::new();
+        let (first_name, first_entry) = (self.names.len(), self.entries.len());
+        let (names, entries) = (&mut self.names, &mut self.entries);
         self.recorder.begin();
         calls
             .list(&directory, &mut self.buffer, |name, kind, _| {
-                entries.push((name.to_owned(), kind));
+                entries.push((names.len(), kind));
+                names.extend_from_slice(name.to_bytes_with_nul());
             })
             .map_err(|errno| self.failed("list", c".", errno))?;
         self.recorder.end(Operation::List);
-        for (entry, kind) in entries {
+        for index in first_entry..self.entries.len() {
             check_interrupt()?;
-            if self.is_directory(&directory, &entry, kind)? {
-                self.directory(&directory, &entry)?;
+            let (start, kind) = self.entries[index];
+            if self.is_directory(&directory, start, kind)? {
+                let below = name_at(&self.names, start).to_owned();
+                self.directory(&directory, &below)?;
                 continue;
             }
             self.recorder.begin();
-            calls
-                .unlink(&directory, &entry)
-                .map_err(|errno| self.failed("unlink", &entry, errno))?;
+            let entry = name_at(&self.names, start);
+            calls.unlink(&directory, entry).map_err(|errno| self.failed("unlink", entry, errno))?;
             self.recorder.end(Operation::Unlink);
             self.recorder.files += 1;
             (self.advance)();
         }
+        self.names.truncate(first_name);
+        self.entries.truncate(first_entry);
         self.path.pop();
         self.recorder.begin();
         calls.close(directory).map_err(|errno| self.failed("close", name, errno))?;
@@ -77,13 +88,14 @@ impl<C: Calls> Removal<'_, C> {
     fn is_directory(
         &mut self,
         directory: &C::Fd,
-        name: &CStr,
+        start: usize,
         kind: FileKind,
     ) -> Result<bool, SysError> {
         if kind != FileKind::Unknown {
             return Ok(kind == FileKind::Directory);
         }
         self.recorder.begin();
+        let name = name_at(&self.names, start);
         let facts = self.calls.stat(directory, name);
         let facts = facts.map_err(|errno| self.failed("stat", name, errno))?;
         self.recorder.end(Operation::Stat);

@@ -13,7 +13,7 @@ use fsdyno_sys::calls::{Calls, Real};
 
 use super::files::Pool;
 use super::sequence::{Action, File, Sequence, SequenceConfig, Stage};
-use crate::contents::{MANIFEST_FILES, Reservoir, verify_now};
+use crate::contents::{MANIFEST_FILES, Reservoir, differing, verify_now};
 use crate::failure::{call_failed, check_interrupt};
 
 /// About the most that is compared.
@@ -84,12 +84,8 @@ fn verify_beginnings(
         check_interrupt()?;
         let path = pool.path_of(file);
         let parts = &written[&file.id];
-        compare(&directory, &path, parts, source, &mut found)?.map_err(|difference| {
-            anyhow::anyhow!(
-                "contents differ from what was written: {path}: {difference}; check the device and \
-                 the kernel log"
-            )
-        })?;
+        compare(&directory, &path, parts, source, &mut found)?
+            .map_err(|difference| differing(&format!("{path}: {difference}")))?;
         record.files += 1;
         record.bytes += parts.iter().copied().map(u64::from).sum::<u64>();
     }

@@ -1,4 +1,4 @@
-//! Walking a tree as the original does: the whole listing of a directory first, its files in the
+//! Walking a tree as compilebench does: the whole listing of a directory first, its files in the
 //! order of the listing, subdirectories after them (or before them, from the bottom up).
 
 use std::ffi::CStr;
@@ -259,7 +259,7 @@ impl Walker {
 }
 
 #[inline(always)]
-fn name_at(names: &[u8], start: usize) -> &CStr {
+pub(crate) fn name_at(names: &[u8], start: usize) -> &CStr {
     CStr::from_bytes_until_nul(&names[start..]).expect("every name ends with NUL")
 }
 
