@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use fsdyno_model::SCHEMA_VERSION;
 use fsdyno_model::plan::Plan;
-use fsdyno_model::record::{PhaseRecord, TrialRecord, Warning};
+use fsdyno_model::record::{PhaseRecord, Role, TrialRecord, Warning};
 use fsdyno_model::result::{PhaseResult, RunInfo, RunResult, TargetResult, TrialResult, Verdict};
 use fsdyno_model::target::{Ground, TargetSpec};
 
@@ -36,13 +36,16 @@ pub fn assemble(
         .collect();
     let mut in_order: Vec<&TrialRecord> = trials.iter().collect();
     in_order.sort_by_key(|trial| trial.order);
+    // Figures of a traced trial explain; they count nowhere.
+    let is_measured = |trial: &&TrialRecord| trial.role == Role::Measured;
+    let measured: Vec<TrialRecord> = trials.iter().filter(is_measured).cloned().collect();
     RunResult {
         schema_version: SCHEMA_VERSION,
         run,
         targets: plan.targets.iter().map(|target| target_result(target, &in_order)).collect(),
         workloads: plan.workloads.clone(),
-        summary: summary::summarize(&labels, &orders, trials),
-        verdicts: verdicts(plan, &labels, &orders, trials),
+        summary: summary::summarize(&labels, &orders, &measured),
+        verdicts: verdicts(plan, &labels, &orders, &measured),
         trials: in_order.into_iter().map(trial_result).collect(),
     }
 }
@@ -122,6 +125,7 @@ fn trial_result(trial: &TrialRecord) -> TrialResult {
         target: trial.target.clone(),
         workload: trial.workload.clone(),
         trial: trial.trial,
+        role: trial.role,
         order: trial.order,
         outcome: trial.outcome.clone(),
         started,
@@ -131,6 +135,7 @@ fn trial_result(trial: &TrialRecord) -> TrialResult {
         verify: trial.verify.clone(),
         harness_floor_ns: trial.harness_floor_ns,
         phases,
+        trace: trial.trace.clone(),
         warnings,
     }
 }

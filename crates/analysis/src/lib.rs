@@ -22,6 +22,7 @@ pub mod interval;
 pub mod percentile;
 pub mod series;
 pub mod summary;
+pub mod trace;
 pub mod verdict;
 
 #[cfg(test)]

@@ -17,16 +17,24 @@
 //! | [`ladder`] | one workload under ever heavier loads |
 //! | [`outcome`] | how a trial ended |
 //! | [`record`] | what a trial measured |
+//! | [`activity`] | what the machine did meanwhile |
+//! | [`trace`] | block traces |
+//! | [`io_graph`] | what a block trace shows |
 //! | [`environment`] | where it was measured |
 //! | [`wire`] | what the phase runner is told and what it answers |
 //! | [`metric`] | the list of metrics and how each is read off a record |
+//! | [`cpu_group`] | whose work a kernel thread does |
+//! | [`report_data`] | what a report shows besides the result document |
 //! | [`result`] | the result document (`--json`) |
 #![forbid(unsafe_code)]
 
+pub mod activity;
 pub mod cold;
+pub mod cpu_group;
 pub mod diagnostic;
 pub mod environment;
 pub mod info;
+pub mod io_graph;
 pub mod ladder;
 pub mod metric;
 pub mod outcome;
@@ -35,8 +43,10 @@ pub mod payload;
 pub mod plan;
 mod plan_toml;
 pub mod record;
+pub mod report_data;
 pub mod result;
 pub mod target;
+pub mod trace;
 pub mod units;
 pub mod wire;
 pub mod workload;

@@ -470,6 +470,7 @@ mod tests {
         assert_eq!(value("files_per_s", &phase), None);
         let sample = |seconds: u64, bytes| Sample {
             subject: String::new(),
+            started_ns: None,
             elapsed_return_ns: seconds * 1_000_000_000,
             elapsed_durable_ns: None,
             operations: 1,

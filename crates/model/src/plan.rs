@@ -9,6 +9,7 @@ use crate::diagnostic::Diagnostic;
 use crate::info::Names;
 use crate::ladder::Ladder;
 use crate::target::{DeviceSpec, Ground, TargetSpec};
+use crate::trace::TraceMode;
 use crate::workload::{self, WorkloadSpec};
 
 /// Trials of each target and workload when nothing is said.
@@ -44,6 +45,9 @@ pub struct Plan {
     pub size_bytes: u64,
     /// Directory of the images; null for the default.
     pub directory: Option<PathBuf>,
+    /// Which trials are traced.
+    #[serde(default)]
+    pub trace: TraceMode,
     /// The targets.
     pub targets: Vec<TargetSpec>,
     /// The workloads.
@@ -66,6 +70,7 @@ impl Plan {
             trial_timeout_s: DEFAULT_TRIAL_TIMEOUT_S,
             size_bytes: DEFAULT_SIZE_BYTES,
             directory: None,
+            trace: TraceMode::default(),
             targets: Vec::new(),
             workloads: Vec::new(),
             ladders: Vec::new(),

@@ -6,8 +6,10 @@ use base64::Engine as _;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::activity::Activity;
 use crate::cold::Cold;
 use crate::outcome::Outcome;
+use crate::trace::TraceRecord;
 
 /// Processor time of one phase, in nanoseconds.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -21,6 +23,10 @@ pub struct CpuRecord {
     pub filesystem_ns: Option<u64>,
     /// Time that the whole machine was busy, all processors added.
     pub system_busy_ns: Option<u64>,
+    /// Time of each group of processes and kernel threads, by its name in `cpu-groups.txt`; those that
+    /// burnt nothing are left out, and nothing is there where it could not be sampled.
+    #[serde(default)]
+    pub groups_ns: BTreeMap<String, u64>,
 }
 
 /// Traffic of the target's devices in one phase, journal device included.
@@ -66,6 +72,9 @@ impl<'de> Deserialize<'de> for LatencyHistogram {
 pub struct Sample {
     /// What it was done to: `kernel-3`.
     pub subject: String,
+    /// The first call, in nanoseconds of `CLOCK_MONOTONIC`; null in records of older versions.
+    #[serde(default)]
+    pub started_ns: Option<u64>,
     /// From the first call to the return of the last, in nanoseconds.
     pub elapsed_return_ns: u64,
     /// From the first call until the data were on the device; null when nothing asked for that.
@@ -221,6 +230,17 @@ impl VerifyRecord {
     }
 }
 
+/// What a trial is for.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Role {
+    /// Its figures count.
+    #[default]
+    Measured,
+    /// It is traced, so that the others can be explained; its figures count nowhere.
+    Explain,
+}
+
 /// One trial, whole.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TrialRecord {
@@ -230,6 +250,9 @@ pub struct TrialRecord {
     pub workload: String,
     /// Number of the trial of this target and workload, from 1; also the number of its block.
     pub trial: u32,
+    /// What it is for.
+    #[serde(default)]
+    pub role: Role,
     /// Place in the order of execution, from 0.
     pub order: u32,
     /// How it ended.
@@ -250,6 +273,13 @@ pub struct TrialRecord {
     pub harness_floor_ns: Option<f64>,
     /// The phases, in the order of execution.
     pub phases: Vec<PhaseRecord>,
+    /// The block trace; null when it was not traced.
+    #[serde(default)]
+    pub trace: Option<TraceRecord>,
+    /// What the machine did meanwhile. Stored apart, since it is large: null in a record that was read
+    /// back.
+    #[serde(skip)]
+    pub activity: Option<Activity>,
     /// Remarks.
     pub warnings: Vec<Warning>,
 }
@@ -262,6 +292,7 @@ impl TrialRecord {
             target: target.to_owned(),
             workload: workload.to_owned(),
             trial,
+            role: Role::Measured,
             order,
             outcome,
             started_unix_ns: None,
@@ -272,6 +303,8 @@ impl TrialRecord {
             verify: None,
             harness_floor_ns: None,
             phases: Vec::new(),
+            trace: None,
+            activity: None,
             warnings: Vec::new(),
         }
     }

@@ -12,8 +12,9 @@ use crate::cold::Cold;
 use crate::environment::Environment;
 use crate::outcome::Outcome;
 use crate::record::{
-    CpuRecord, DeviceRecord, FsckRecord, Sample, StageTimes, VerifyRecord, Warning,
+    CpuRecord, DeviceRecord, FsckRecord, Role, Sample, StageTimes, VerifyRecord, Warning,
 };
+use crate::trace::TraceRecord;
 use crate::workload::WorkloadSpec;
 
 /// A run, whole.
@@ -96,6 +97,8 @@ pub struct TrialResult {
     pub workload: String,
     /// Number of the trial, from 1.
     pub trial: u32,
+    /// What it is for: figures of `explain` count nowhere.
+    pub role: Role,
     /// Place in the order of execution, from 0.
     pub order: u32,
     /// How it ended.
@@ -115,6 +118,8 @@ pub struct TrialResult {
     pub harness_floor_ns: Option<f64>,
     /// The phases, in the order of execution.
     pub phases: Vec<PhaseResult>,
+    /// The block trace; null when it was not traced.
+    pub trace: Option<TraceRecord>,
     /// Remarks.
     pub warnings: Vec<Warning>,
 }

@@ -12,12 +12,13 @@ use std::path::PathBuf;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use crate::activity::Activity;
 use crate::param::Params;
 use crate::payload::Payload;
 use crate::record::{PhaseRecord, VerifyRecord, Warning};
 
 /// Version of the protocol.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 
 /// A frame longer than this is refused: a sign that the stream is not ours.
 pub const FRAME_LIMIT_BYTES: u32 = 256 << 20;
@@ -170,6 +171,8 @@ pub enum Message {
     Warning(Warning),
     /// Files to be read back later.
     Manifest(Manifest),
+    /// What the machine did while the workload ran; before the end, however that is.
+    Activity(Box<Activity>),
     /// What reading back found; of a workload, what it compared during the run, where that is anything.
     Verified(VerifyRecord),
     /// The end, in good order.

@@ -54,6 +54,7 @@ fn phase(target: usize, trial: u32, index: usize) -> PhaseRecord {
     let elapsed_ns = (elapsed_s * 1e9) as u64;
     let sample = Sample {
         subject: "kernel-0".to_owned(),
+        started_ns: None,
         elapsed_return_ns: elapsed_ns / 2,
         elapsed_durable_ns: Some(elapsed_ns),
         operations: 21_280,

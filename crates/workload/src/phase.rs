@@ -94,6 +94,7 @@ impl PhaseTally {
         let is_durable = durability != Durability::None;
         let sample = Sample {
             subject: subject.to_owned(),
+            started_ns: Some(start_ns),
             elapsed_return_ns: returned_ns - start_ns,
             elapsed_durable_ns: is_durable.then_some(durable_ns - start_ns),
             operations: self.recorder.operation_count() - operations,

@@ -5,6 +5,7 @@
 //! A worker thread of the kernel serves many masters and bears the name of the last one only, so a
 //! sampler looks at the kernel's threads a few times a second while phases run.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
@@ -147,6 +148,7 @@ impl Probe {
             app_system_ns: Some(own.system_ns),
             filesystem_ns: threads.map(|(now, then)| charge(then, now, belongs)),
             system_busy_ns: busy,
+            groups_ns: BTreeMap::new(),
         };
         let traffic = after.devices.zip(before.devices).map(|(now, then)| now.since(&then));
         let device = DeviceRecord {
@@ -167,6 +169,14 @@ fn sum(a: Option<u64>, b: Option<u64>) -> Option<u64> {
     Some(a?.saturating_add(b?))
 }
 
+fn sum_by_name(a: &BTreeMap<String, u64>, b: &BTreeMap<String, u64>) -> BTreeMap<String, u64> {
+    let mut sums = a.clone();
+    for (name, value) in b {
+        *sums.entry(name.clone()).or_default() += value;
+    }
+    sums
+}
+
 /// Processor time of two spans together.
 #[must_use]
 pub fn add_cpu(a: &CpuRecord, b: &CpuRecord) -> CpuRecord {
@@ -175,6 +185,7 @@ pub fn add_cpu(a: &CpuRecord, b: &CpuRecord) -> CpuRecord {
         app_system_ns: sum(a.app_system_ns, b.app_system_ns),
         filesystem_ns: sum(a.filesystem_ns, b.filesystem_ns),
         system_busy_ns: sum(a.system_busy_ns, b.system_busy_ns),
+        groups_ns: sum_by_name(&a.groups_ns, &b.groups_ns),
     }
 }
 

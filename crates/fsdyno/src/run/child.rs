@@ -8,6 +8,7 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
+use fsdyno_model::activity::Activity;
 use fsdyno_model::record::{PhaseRecord, VerifyRecord, Warning};
 use fsdyno_model::wire::{self, Manifest, Message, Reply, Spec};
 use fsdyno_sys::process;
@@ -56,6 +57,8 @@ pub struct Answer {
     pub floor_ns: Option<f64>,
     /// Remarks.
     pub warnings: Vec<Warning>,
+    /// What the machine did meanwhile.
+    pub activity: Option<Activity>,
     /// Files to be read back.
     pub manifest: Option<Manifest>,
     /// What reading back found, or what the workload compared during the run.
@@ -113,6 +116,7 @@ pub fn run(
         phases: Vec::new(),
         floor_ns: None,
         warnings: Vec::new(),
+        activity: None,
         manifest: None,
         verified: None,
     };
@@ -163,6 +167,7 @@ fn hear(
                 Message::Phase(phase) => answer.phases.push(*phase),
                 Message::Warning(warning) => answer.warnings.push(warning),
                 Message::Manifest(manifest) => answer.manifest = Some(manifest),
+                Message::Activity(activity) => answer.activity = Some(*activity),
                 Message::Verified(record) => answer.verified = Some(record),
                 Message::Finished => end = Some(End::Finished),
                 Message::Skipped { reason } => end = Some(End::Skipped { reason }),

@@ -204,6 +204,7 @@ impl Trial<'_, '_> {
         self.record.harness_floor_ns = answer.floor_ns;
         self.record.warnings.extend(answer.warnings);
         self.record.verify = answer.verified;
+        self.record.activity = answer.activity;
         ended(answer.end, answer.last_phase)?;
         Ok(answer.manifest)
     }

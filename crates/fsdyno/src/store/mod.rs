@@ -4,22 +4,25 @@
 //! at most the trial that was running. What is derived (medians, intervals, verdicts) is never
 //! stored; it is computed from the records each time.
 
+mod activity;
 mod trial;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
+use fsdyno_model::activity::Activity;
 use fsdyno_model::environment::Environment;
 use fsdyno_model::plan::Plan;
 use fsdyno_model::record::{TrialRecord, Warning};
 use rusqlite::{Connection, ErrorCode, OptionalExtension as _, params};
 
 /// Version of the database's schema.
-const SCHEMA_VERSION: u32 = 2;
+const SCHEMA_VERSION: u32 = 3;
 
 /// What makes a database of one version one of the next.
-const UPGRADES: [&str; SCHEMA_VERSION as usize - 1] = [include_str!("upgrade-2.sql")];
+const UPGRADES: [&str; SCHEMA_VERSION as usize - 1] =
+    [include_str!("upgrade-2.sql"), include_str!("upgrade-3.sql")];
 
 /// An open results database.
 #[derive(Debug)]
@@ -181,6 +184,21 @@ impl Store {
     pub fn trials(&self, run_id: &str) -> anyhow::Result<Vec<TrialRecord>> {
         trial::all(&self.connection, run_id)
             .with_context(|| format!("trials of run {run_id} in {}", self.path.display()))
+    }
+
+    /// What the machine did during one trial; `None` where that was not sampled.
+    ///
+    /// # Errors
+    /// Those of the database; data that cannot be read.
+    pub fn activity(&self, run_id: &str, trial: &TrialRecord) -> anyhow::Result<Option<Activity>> {
+        activity::get(&self.connection, run_id, trial)
+            .with_context(|| format!("activity of run {run_id} in {}", self.path.display()))
+    }
+
+    /// The directory of the block traces of a run; it need not exist.
+    #[must_use]
+    pub fn trace_directory(&self, run_id: &str) -> PathBuf {
+        self.path.with_extension("traces").join(run_id)
     }
 
     /// The run whose identifier is or begins with `id`, or the latest.

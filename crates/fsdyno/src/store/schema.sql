@@ -1,4 +1,4 @@
--- Results database of fsdyno, schema version 2 (PRAGMA user_version). Described in docs/FORMAT.md.
+-- Results database of fsdyno, schema version 3 (PRAGMA user_version). Described in docs/FORMAT.md.
 CREATE TABLE run (
     id               TEXT PRIMARY KEY,
     started_unix_ns  INTEGER NOT NULL,
@@ -56,6 +56,7 @@ CREATE TABLE phase (
     device_discard_bytes INTEGER,
     read_bytes          INTEGER NOT NULL DEFAULT 0,
     cold                TEXT,
+    cpu_groups          TEXT,
     UNIQUE (trial_id, position)
 ) STRICT;
 
@@ -84,5 +85,11 @@ CREATE TABLE sample (
     bytes              INTEGER NOT NULL,
     app_user_ns        INTEGER,
     app_system_ns      INTEGER,
+    started_ns         INTEGER,
     PRIMARY KEY (phase_id, position)
+) STRICT;
+
+CREATE TABLE activity (
+    trial_id INTEGER PRIMARY KEY REFERENCES trial(id) ON DELETE CASCADE,
+    data     BLOB NOT NULL
 ) STRICT;

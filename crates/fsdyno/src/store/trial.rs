@@ -44,6 +44,9 @@ pub(super) fn put(
         put_phase(&transaction, trial_id, position, phase)
             .with_context(|| format!("phase {} of {}", phase.name, record.target))?;
     }
+    if let Some(activity) = &record.activity {
+        super::activity::put(&transaction, trial_id, activity)?;
+    }
     transaction.commit()?;
     Ok(())
 }
@@ -56,7 +59,7 @@ fn put_phase(
 ) -> rusqlite::Result<()> {
     let (cpu, device) = (&phase.cpu, &phase.device);
     transaction.execute(
-        "INSERT INTO phase (trial_id, position, name, primary_metric, elapsed_return_ns, elapsed_durable_ns, files, bytes, app_user_ns, app_system_ns, filesystem_ns, system_busy_ns, device_reads, device_read_bytes, device_writes, device_write_bytes, device_flushes, device_discards, device_discard_bytes, read_bytes, cold) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21)",
+        "INSERT INTO phase (trial_id, position, name, primary_metric, elapsed_return_ns, elapsed_durable_ns, files, bytes, app_user_ns, app_system_ns, filesystem_ns, system_busy_ns, device_reads, device_read_bytes, device_writes, device_write_bytes, device_flushes, device_discards, device_discard_bytes, read_bytes, cold, cpu_groups) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22)",
         params![
             trial_id,
             position,
@@ -79,6 +82,7 @@ fn put_phase(
             device.discard_bytes.map(integer),
             integer(phase.read_bytes),
             phase.cold.map(Cold::word),
+            groups_text(&cpu.groups_ns),
         ],
     )?;
     let phase_id = transaction.last_insert_rowid();
@@ -95,7 +99,7 @@ fn put_phase(
         insert.execute(params![phase_id, metric, value])?;
     }
     let mut insert = transaction.prepare_cached(
-        "INSERT INTO sample (phase_id, position, subject, elapsed_return_ns, elapsed_durable_ns, operations, bytes, app_user_ns, app_system_ns) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
+        "INSERT INTO sample (phase_id, position, subject, elapsed_return_ns, elapsed_durable_ns, operations, bytes, app_user_ns, app_system_ns, started_ns) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
     )?;
     for (position, sample) in phase.samples.iter().enumerate() {
         insert.execute(params![
@@ -108,6 +112,7 @@ fn put_phase(
             integer(sample.bytes),
             sample.app_user_ns.map(integer),
             sample.app_system_ns.map(integer),
+            sample.started_ns.map(integer),
         ])?;
     }
     Ok(())
@@ -180,6 +185,9 @@ fn phase_from_row(row: &Row<'_>) -> rusqlite::Result<(i64, PhaseRecord)> {
             app_system_ns: row.get("app_system_ns")?,
             filesystem_ns: row.get("filesystem_ns")?,
             system_busy_ns: row.get("system_busy_ns")?,
+            groups_ns: row
+                .get::<_, Option<String>>("cpu_groups")?
+                .map_or_else(BTreeMap::new, groups),
         },
         device: DeviceRecord {
             reads: row.get("device_reads")?,
@@ -196,9 +204,21 @@ fn phase_from_row(row: &Row<'_>) -> rusqlite::Result<(i64, PhaseRecord)> {
     Ok((row.get("id")?, phase))
 }
 
+/// Groups of processor time as the database has them; null where nothing was sampled.
+fn groups_text(groups_ns: &BTreeMap<String, u64>) -> Option<String> {
+    let is_known = !groups_ns.is_empty();
+    is_known.then(|| serde_json::to_string(groups_ns).expect("numbers by name are JSON"))
+}
+
+/// What cannot be read is as if it had not been sampled.
+fn groups(text: String) -> BTreeMap<String, u64> {
+    serde_json::from_str(&text).unwrap_or_default()
+}
+
 fn sample_from_row(row: &Row<'_>) -> rusqlite::Result<Sample> {
     Ok(Sample {
         subject: row.get("subject")?,
+        started_ns: row.get("started_ns")?,
         elapsed_return_ns: row.get("elapsed_return_ns")?,
         elapsed_durable_ns: row.get("elapsed_durable_ns")?,
         operations: row.get("operations")?,
@@ -212,6 +232,7 @@ fn sample_from_row(row: &Row<'_>) -> rusqlite::Result<Sample> {
 mod tests {
     use super::*;
     use crate::store::Store;
+    use fsdyno_model::activity::Activity;
     use fsdyno_model::outcome::Outcome;
     use fsdyno_model::plan::Plan;
 
@@ -228,9 +249,11 @@ mod tests {
         phase.operations.insert("write".to_owned(), 4);
         phase.latency.insert("create".to_owned(), LatencyHistogram(vec![1, 2, 3]));
         phase.cpu.app_user_ns = Some(9);
+        phase.cpu.groups_ns.insert("journal".to_owned(), 4);
         phase.device.flushes = Some(2);
         phase.samples.push(Sample {
             subject: "kernel-0".to_owned(),
+            started_ns: Some(11),
             elapsed_return_ns: 5,
             elapsed_durable_ns: None,
             operations: 7,
@@ -267,6 +290,20 @@ mod tests {
         assert_eq!(store.trials("20260101-000000-0001").unwrap(), [record]);
     }
 
+    #[test]
+    fn activity_is_kept_apart() {
+        let (_directory, mut store) = store_with_run();
+        let id = "20260101-000000-0001";
+        let mut record = record(Outcome::Completed);
+        store.put_trial(id, &record).unwrap();
+        assert_eq!(store.activity(id, &record).unwrap(), None);
+        let activity = Activity { processors: 2, times_ns: vec![5, 9], series: Vec::new() };
+        record.activity = Some(activity.clone());
+        store.put_trial(id, &record).unwrap();
+        assert_eq!(store.trials(id).unwrap()[0].activity, None);
+        assert_eq!(store.activity(id, &record).unwrap(), Some(activity));
+    }
+
     /// The columns and tables of a database, as SQLite describes them.
     fn layout(connection: &Connection) -> Vec<(String, String, String)> {
         let mut statement = connection
@@ -285,7 +322,7 @@ mod tests {
         let old = Connection::open(&path).unwrap();
         old.execute_batch(include_str!("schema.sql")).unwrap();
         old.execute_batch(
-            "DROP TABLE phase_value; ALTER TABLE phase DROP COLUMN read_bytes; ALTER TABLE phase DROP COLUMN cold; PRAGMA user_version = 1",
+            "DROP TABLE phase_value; ALTER TABLE phase DROP COLUMN read_bytes; ALTER TABLE phase DROP COLUMN cold; DROP TABLE activity; ALTER TABLE phase DROP COLUMN cpu_groups; ALTER TABLE sample DROP COLUMN started_ns; PRAGMA user_version = 1",
         )
         .unwrap();
         drop(old);

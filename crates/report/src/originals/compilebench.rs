@@ -96,6 +96,7 @@ mod tests {
     fn sample(elapsed_ms: u64, bytes: u64, user_ms: u64, system_ms: u64) -> Sample {
         Sample {
             subject: "kernel-0".to_owned(),
+            started_ns: None,
             elapsed_return_ns: elapsed_ms * 500_000,
             elapsed_durable_ns: Some(elapsed_ms * 1_000_000),
             operations: 1,

@@ -1,0 +1,68 @@
+//! Groups of processor time: whose work a kernel thread does. The table is `cpu-groups.txt`.
+
+use std::sync::LazyLock;
+
+use crate::wire::matches;
+
+/// The measured program and what it starts.
+pub const APPLICATION: &str = "application";
+/// Kernel threads that no line of the table matches.
+pub const KERNEL: &str = "kernel";
+/// Journals and logs.
+pub const JOURNAL: &str = "journal";
+
+static TABLE: LazyLock<Vec<(&'static str, &'static str)>> = LazyLock::new(|| {
+    include_str!("cpu-groups.txt")
+        .lines()
+        .filter(|line| !line.starts_with('#'))
+        .filter_map(|line| line.split_once(char::is_whitespace))
+        .map(|(group, pattern)| (group, pattern.trim()))
+        .collect()
+});
+
+/// The group of the kernel thread called `name`, such as `kworker/u4:1-flush-7:0` or `jbd2/loop3-8`.
+#[must_use]
+pub fn of_kernel_thread(name: &str) -> &'static str {
+    TABLE.iter().find(|(_, pattern)| matches(pattern, name)).map_or(KERNEL, |(group, _)| group)
+}
+
+/// `name` without what differs from one run to the next: `kworker/flush` of `kworker/u4:1-flush-7:0`,
+/// `jbd2` of `jbd2/loop3-8`. Names of programs stay as they are.
+#[must_use]
+pub fn short_name(name: &str) -> &str {
+    if let Some(rest) = name.strip_prefix("kworker/") {
+        return match rest.split_once(['-', '+']) {
+            Some((_, work)) if work.starts_with("flush-") => "kworker/flush",
+            Some((_, work)) if work.starts_with("writeback") => "kworker/writeback",
+            Some((_, work)) if work.starts_with("kblockd") => "kworker/kblockd",
+            Some((_, work)) if work.starts_with("loop") => "kworker/loop",
+            Some((_, work)) if work.starts_with("xfs-") => "kworker/xfs",
+            Some((_, work)) if work.starts_with("btrfs-") => "kworker/btrfs",
+            _ => "kworker",
+        };
+    }
+    ["jbd2/", "xfsaild/", "xfs-", "btrfs-", "loop"]
+        .into_iter()
+        .find(|prefix| name.starts_with(prefix))
+        .map_or(name, |prefix| prefix.trim_end_matches(['/', '-']))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn threads_are_grouped_and_named() {
+        for (name, group, short) in [
+            ("kworker/u4:1-flush-7:0", "flusher", "kworker/flush"),
+            ("kworker/u4:1+flush-7:0", "flusher", "kworker/flush"),
+            ("jbd2/loop3-8", "journal", "jbd2"),
+            ("xfsaild/loop0", "journal", "xfsaild"),
+            ("kworker/0:1H-xfs-cil/loop0", "journal", "kworker/xfs"),
+            ("kworker/1:2-events", "kernel", "kworker"),
+            ("ksoftirqd/0", "kernel", "ksoftirqd/0"),
+        ] {
+            assert_eq!((of_kernel_thread(name), short_name(name)), (group, short), "{name}");
+        }
+    }
+}
