@@ -62,6 +62,19 @@ pub fn merged<'a>(
     Ok(sum.map(|sum| of(&sum)))
 }
 
+/// The histograms that can be read, taken together, whatever their ranges; `None` where none can.
+pub(crate) fn sum_of_readable<'a>(
+    histograms: impl IntoIterator<Item = &'a LatencyHistogram>,
+) -> Option<Histogram<u64>> {
+    let mut readable = histograms.into_iter().filter_map(|histogram| decode(histogram).ok());
+    let mut sum = readable.next()?;
+    sum.auto(true);
+    for histogram in readable {
+        sum.add(&histogram).expect("a histogram that may grow takes every value");
+    }
+    Some(sum)
+}
+
 fn of(histogram: &Histogram<u64>) -> Percentiles {
     Percentiles {
         count: histogram.len(),
