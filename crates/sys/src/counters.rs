@@ -36,6 +36,8 @@ pub struct DeviceStats {
     pub flushes: Option<u64>,
     /// Time that flushes took, summed, in nanoseconds.
     pub flush_wait_ns: Option<u64>,
+    /// Requests in flight at this moment.
+    pub in_flight: u64,
     /// Time with at least one request in flight, in nanoseconds (counted in milliseconds or coarser).
     pub io_ticks_ns: u64,
     /// Time weighted by the number of requests in flight, in nanoseconds.
@@ -45,7 +47,8 @@ pub struct DeviceStats {
 impl DeviceStats {
     /// What happened since `earlier`.
     ///
-    /// Counters that went back (some are 32 bits wide on 32-bit kernels) give 0.
+    /// Counters that went back (some are 32 bits wide on 32-bit kernels) give 0. What is in flight is
+    /// a state: that of the later reading.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         let optional = |now: Option<u64>, then: Option<u64>| Some(now?.saturating_sub(then?));
@@ -60,6 +63,7 @@ impl DeviceStats {
             discard_bytes: optional(self.discard_bytes, earlier.discard_bytes),
             flushes: optional(self.flushes, earlier.flushes),
             flush_wait_ns: optional(self.flush_wait_ns, earlier.flush_wait_ns),
+            in_flight: self.in_flight,
             io_ticks_ns: self.io_ticks_ns.saturating_sub(earlier.io_ticks_ns),
             time_in_queue_ns: self.time_in_queue_ns.saturating_sub(earlier.time_in_queue_ns),
         }
@@ -114,7 +118,7 @@ fn parse_stat(text: &str) -> Option<DeviceStats> {
         (next()?, next()?, bytes(next()?), ns(next()?));
     let (writes, _merged, write_bytes, write_wait_ns) =
         (next()?, next()?, bytes(next()?), ns(next()?));
-    let (_in_flight, io_ticks_ns, time_in_queue_ns) = (next()?, ns(next()?), ns(next()?));
+    let (in_flight, io_ticks_ns, time_in_queue_ns) = (next()?, ns(next()?), ns(next()?));
     let (discards, _merged, discard_bytes, _wait) = (next(), next(), next().map(bytes), next());
     let (flushes, flush_wait_ns) = (next(), next().map(ns));
     Some(DeviceStats {
@@ -128,6 +132,7 @@ fn parse_stat(text: &str) -> Option<DeviceStats> {
         discard_bytes,
         flushes,
         flush_wait_ns,
+        in_flight,
         io_ticks_ns,
         time_in_queue_ns,
     })
@@ -151,6 +156,7 @@ mod tests {
             discard_bytes: Some(14 * 512),
             flushes: Some(16),
             flush_wait_ns: Some(17_000_000),
+            in_flight: 9,
             io_ticks_ns: 10_000_000,
             time_in_queue_ns: 11_000_000,
         };

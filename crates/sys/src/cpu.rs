@@ -1,10 +1,12 @@
-//! Processor time: of this process, of its children, and of the whole machine by kind. What the
-//! kernel's own threads burnt is in [`crate::kthreads`].
+//! Processor time: of this process, of its children, of any one process, and of the whole machine by
+//! kind. What the kernel's own threads burnt is in [`crate::kthreads`], what all processes burnt in
+//! [`crate::process_times`].
 
 use std::fs::File;
 use std::mem::MaybeUninit;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::error::{Result, SysError};
 
@@ -39,13 +41,58 @@ pub fn children_times() -> ProcessTimes {
     times_of(&usage(libc::RUSAGE_CHILDREN))
 }
 
-/// This process with all its threads, and the children that have ended and been waited for.
+/// This process with all its threads but those that [`charge_harness`], and the children that have
+/// ended and been waited for.
 pub fn application_times() -> ProcessTimes {
-    let (own, children) = (self_times(), children_times());
+    let (own, children) = (own_times(), children_times());
     ProcessTimes {
         user_ns: own.user_ns + children.user_ns,
         system_ns: own.system_ns + children.system_ns,
     }
+}
+
+/// This process, all its threads but those that [`charge_harness`].
+pub fn own_times() -> ProcessTimes {
+    self_times().since(&harness_times())
+}
+
+static HARNESS_USER_NS: AtomicU64 = AtomicU64::new(0);
+static HARNESS_SYSTEM_NS: AtomicU64 = AtomicU64::new(0);
+
+/// What the threads of this process burnt that measure and tell, as far as they have said.
+pub fn harness_times() -> ProcessTimes {
+    ProcessTimes {
+        user_ns: HARNESS_USER_NS.load(Ordering::Relaxed),
+        system_ns: HARNESS_SYSTEM_NS.load(Ordering::Relaxed),
+    }
+}
+
+/// Says that what the calling thread burnt since `charged` belongs to [`harness_times`] and not to
+/// [`application_times`]; `charged` begins as the default and is kept by the thread.
+pub fn charge_harness(charged: &mut ProcessTimes) {
+    let now = times_of(&usage(libc::RUSAGE_THREAD));
+    let burnt = now.since(charged);
+    HARNESS_USER_NS.fetch_add(burnt.user_ns, Ordering::Relaxed);
+    HARNESS_SYSTEM_NS.fetch_add(burnt.system_ns, Ordering::Relaxed);
+    *charged = now;
+}
+
+/// What the process `pid` has burnt, all its threads, those that have ended included: its
+/// processor-time clock, in nanoseconds. `None` where there is no such process; a thread that leads no
+/// process is none. Works for every process and for kernel threads, without any right.
+pub fn process_clock_ns(pid: u32) -> Option<u64> {
+    // The kernel's number for the scheduler's clock of a process, as in clock_getcpuclockid(3).
+    const SCHEDULER_CLOCK: libc::clockid_t = 2;
+    let pid = libc::clockid_t::try_from(pid).ok().filter(|pid| *pid > 0 && *pid < 1 << 28)?;
+    let clock = (!pid << 3) | SCHEDULER_CLOCK;
+    let mut time = MaybeUninit::<libc::timespec>::zeroed();
+    // SAFETY: the pointer is valid for one `timespec`; an unknown clock is an error, not undefined.
+    if unsafe { libc::clock_gettime(clock, time.as_mut_ptr()) } != 0 {
+        return None;
+    }
+    // SAFETY: all-zero bytes are a valid `timespec`, and the call has filled it in.
+    let time = unsafe { time.assume_init() };
+    Some(u64::try_from(time.tv_sec).ok()? * 1_000_000_000 + u64::try_from(time.tv_nsec).ok()?)
 }
 
 /// `getrusage(2)`; also used for the peak resident size.
@@ -96,6 +143,14 @@ impl SystemCpuTimes {
     /// Interrupt handlers and deferred interrupt work.
     pub fn interrupts_ns(&self) -> u64 {
         self.irq_ns + self.softirq_ns
+    }
+
+    /// Whether the kernel times interrupt handlers, as of these counts since boot. Where it does, that
+    /// time is in no task's. Where it does not, a tick that finds deferred interrupt work under way is
+    /// counted as such, no tick can find a handler (`irq_ns` stays 0), and the time is contained in
+    /// that of the tasks that were interrupted.
+    pub fn interrupts_are_apart(&self) -> bool {
+        self.irq_ns > 0
     }
 
     /// What was burnt since `earlier`; a count that went back (`iowait` may) is 0.
@@ -230,6 +285,37 @@ mod tests {
         let (own, all) = (self_times().since(&own), machine.read().unwrap().since(&all));
         assert!(own.user_ns > 10_000_000, "{own:?}");
         assert!(all.busy_ns() > 0, "{all:?}");
+    }
+
+    #[test]
+    fn a_thread_of_the_harness_is_not_the_application() {
+        let (harness, own) = (harness_times(), own_times());
+        let all = self_times();
+        std::thread::spawn(|| {
+            let mut charged = ProcessTimes::default();
+            burn(Duration::from_millis(100));
+            charge_harness(&mut charged);
+            charge_harness(&mut charged);
+        })
+        .join()
+        .unwrap();
+        let harness = harness_times().since(&harness);
+        let (own, all) = (own_times().since(&own), self_times().since(&all));
+        let sum = |times: ProcessTimes| times.user_ns + times.system_ns;
+        assert!(sum(harness) > 10_000_000, "{harness:?}");
+        // What other tests burn at the same time is in both.
+        assert!(sum(own) + sum(harness) <= sum(all) + 1_000_000, "{own:?} {harness:?} {all:?}");
+    }
+
+    #[test]
+    fn any_process_has_a_clock() {
+        let own = process_clock_ns(std::process::id()).unwrap();
+        burn(Duration::from_millis(30));
+        let later = process_clock_ns(std::process::id()).unwrap();
+        assert!(later - own > 2_000_000, "{own} {later}");
+        for pid in [0, u32::MAX, i32::MAX as u32] {
+            assert_eq!(process_clock_ns(pid), None, "{pid}");
+        }
     }
 
     #[test]

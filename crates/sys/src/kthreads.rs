@@ -16,7 +16,7 @@ use rustix::io::Errno;
 
 use crate::process::parse_stat;
 
-/// The parent of all kernel threads.
+/// The parent of all kernel threads, itself one.
 const KTHREADD: u32 = 2;
 
 /// Watches the kernel's threads. Descriptors are kept, and `/proc` is searched for new threads only
@@ -212,7 +212,7 @@ impl KernelThreads {
     fn watch(&mut self, pid: u32) -> bool {
         let stat =
             fs::read_to_string(format!("/proc/{pid}/stat")).ok().and_then(|text| parse_stat(&text));
-        if stat.is_none_or(|stat| stat.parent_pid != KTHREADD) {
+        if pid != KTHREADD && stat.is_none_or(|stat| stat.parent_pid != KTHREADD) {
             return false;
         }
         let Ok(comm) = fs::read_to_string(format!("/proc/{pid}/comm")) else { return false };

@@ -14,6 +14,9 @@
 //! | [`counters`] | what a block device has read, written, discarded and flushed |
 //! | [`cpu`] | who burnt processor time: this process, its children, the whole machine |
 //! | [`kthreads`] | what the kernel's own threads burnt, by name |
+//! | [`process_times`] | what descendants, the starter and all other processes burnt |
+//! | [`vmstat`] | what memory management holds and does |
+//! | [`pressure`] | how long tasks waited for processor, I/O and memory |
 //! | [`process`] | children that die with us, who is alive, signals, the terminal |
 //! | [`child`] | external programs: found, supervised, drained, timed |
 //! | [`orphans`] | what such programs leave running |
@@ -47,7 +50,10 @@ pub mod loopdev;
 pub mod mount;
 mod mount_options;
 pub mod orphans;
+pub mod pressure;
 pub mod process;
+pub mod process_times;
+pub mod vmstat;
 
 pub use error::{Result, SysError};
 /// The error numbers that the hot-loop calls return; re-exported so that callers need no rustix.
