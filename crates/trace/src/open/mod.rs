@@ -1,5 +1,7 @@
 //! Opening a trace whatever its form: found out from its first bytes, never from its name.
 
+pub(crate) mod input;
+
 use std::io;
 use std::path::Path;
 
