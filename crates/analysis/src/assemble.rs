@@ -74,11 +74,12 @@ fn verdicts(
     told
 }
 
-/// Median over the trials of the time that the harness itself spends per operation, in
+/// Median over the trials whose figures count of the time that the harness itself spends per operation, in
 /// nanoseconds; `None` when no trial measured it.
 #[must_use]
 pub fn harness_floor_ns(trials: &[TrialResult]) -> Option<f64> {
-    let floors: Vec<f64> = trials.iter().filter_map(|trial| trial.harness_floor_ns).collect();
+    let measured = trials.iter().filter(|trial| trial.role == Role::Measured);
+    let floors: Vec<f64> = measured.filter_map(|trial| trial.harness_floor_ns).collect();
     interval::median(&floors)
 }
 
@@ -115,7 +116,7 @@ fn target_result(target: &TargetSpec, trials: &[&TrialRecord]) -> TargetResult {
     }
 }
 
-fn trial_result(trial: &TrialRecord) -> TrialResult {
+pub(crate) fn trial_result(trial: &TrialRecord) -> TrialResult {
     let mut warnings = trial.warnings.clone();
     let phases = trial.phases.iter().map(|phase| phase_result(phase, &mut warnings)).collect();
     let started = trial.started_unix_ns.and_then(|ns| {

@@ -11,7 +11,7 @@ use fsdyno_model::ladder::Ladder;
 use fsdyno_model::metric::{self, Better};
 use fsdyno_model::param::Params;
 use fsdyno_model::plan::Plan;
-use fsdyno_model::record::TrialRecord;
+use fsdyno_model::record::{Role, TrialRecord};
 use fsdyno_model::units;
 
 use crate::compare::{self, Blocks, FAMILY_ERROR};
@@ -180,7 +180,7 @@ impl<'a> Search<'a> {
     /// Why no rung after this one is tried; `None` when the next is.
     fn end(&self, rung_index: usize) -> Option<End> {
         let label = self.label(rung_index);
-        let own = || self.trials.iter().filter(|trial| trial.workload == label);
+        let own = || self.measured().filter(|trial| trial.workload == label);
         let planned = self.plan.targets.len() * self.plan.trials as usize;
         if own().filter(|trial| trial.outcome.is_final()).count() < planned {
             return Some(End::Unfinished);
@@ -202,8 +202,12 @@ impl<'a> Search<'a> {
     /// Time of all trials up to this rung.
     fn spent_ns(&self, rung_index: usize) -> u64 {
         let labels: BTreeSet<&str> = (0..=rung_index).map(|rung| self.label(rung)).collect();
-        let own = self.trials.iter().filter(|trial| labels.contains(trial.workload.as_str()));
+        let own = self.measured().filter(|trial| labels.contains(trial.workload.as_str()));
         own.filter_map(|trial| trial.elapsed_ns).sum()
+    }
+
+    fn measured(&self) -> impl Iterator<Item = &'a TrialRecord> {
+        self.trials.iter().filter(|trial| trial.role == Role::Measured)
     }
 
     fn label(&self, rung_index: usize) -> &'a str {

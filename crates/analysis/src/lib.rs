@@ -11,15 +11,21 @@
 //! | [`summary`] | the rows of the summary |
 //! | [`verdict`] | what the numbers say, in words |
 //! | [`calibration`] | whether a load tells targets apart, and whether to try a heavier one |
+//! | [`explain`] | what a traced trial says beside those whose figures count |
 //! | [`percentile`] | latency histograms into percentiles |
+//! | [`ratio`] | every target beside the first one |
+//! | [`curve`] | latency by percentile, for drawing |
 //! | [`mod@assemble`] | the whole result document |
 #![forbid(unsafe_code)]
 
 pub mod assemble;
 pub mod calibration;
 pub mod compare;
+pub mod curve;
+pub mod explain;
 pub mod interval;
 pub mod percentile;
+pub mod ratio;
 pub mod series;
 pub mod summary;
 pub mod trace;

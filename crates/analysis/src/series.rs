@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use fsdyno_model::metric::Metric;
 use fsdyno_model::outcome::Outcome;
-use fsdyno_model::record::{PhaseRecord, TrialRecord};
+use fsdyno_model::record::{PhaseRecord, Role, TrialRecord};
 
 use crate::compare::Blocks;
 
@@ -41,7 +41,8 @@ impl<'a> Series<'a> {
         let mut records = BTreeMap::new();
         let mut phases: Vec<&str> = Vec::new();
         for trial in trials {
-            if trial.outcome != Outcome::Completed || trial.workload != workload.label {
+            let counts = trial.outcome == Outcome::Completed && trial.role == Role::Measured;
+            if !counts || trial.workload != workload.label {
                 continue;
             }
             let Some(target) = targets.iter().position(|label| *label == trial.target) else {
@@ -117,8 +118,10 @@ mod tests {
         let mut other = fixture::trial("ext4", 3, &[("create", 1.0)]);
         other.workload = "other".to_owned();
         let foreign = fixture::trial("zfs", 1, &[("create", 1.0)]);
+        let mut traced = fixture::trial("ext4", 4, &[("create", 1.0)]);
+        traced.role = Role::Explain;
         let order = WorkloadOrder { label: fixture::WORKLOAD, phases: vec!["create"] };
-        let trials = [good, failed, other, foreign];
+        let trials = [good, failed, other, foreign, traced];
         let series = Series::collect(&["ext4"], &order, &trials);
         let metric = fsdyno_model::metric::find("elapsed_s").unwrap();
         assert_eq!(series.blocks("create", 0, metric), Blocks::from([(1, 1.0)]));

@@ -140,9 +140,18 @@ impl Plan {
         )
     }
 
-    /// Number of trials in all.
+    /// Number of trials whose figures count.
     #[must_use]
     pub fn trial_count(&self) -> usize {
         self.targets.len() * self.workloads.len() * self.trials as usize
+    }
+
+    /// Indexes of the targets that get one more trial of each workload, which is traced. What lies below
+    /// a directory of the user's serves others too, so that it is not traced.
+    pub fn explained_targets(&self) -> impl Iterator<Item = usize> {
+        let is_asked = self.trace == TraceMode::Explain;
+        let targets = self.targets.iter().enumerate().filter(move |_| is_asked);
+        let fresh = targets.filter(|(_, target)| matches!(target.ground, Ground::Fresh(_)));
+        fresh.map(|(index, _)| index)
     }
 }

@@ -24,6 +24,7 @@ use crate::info::{FilesystemInfo, Names};
 use crate::param::{self, Params};
 use crate::plan::Plan;
 use crate::target::{self, DeviceSpec, FreshSpec, Ground, TargetSpec};
+use crate::trace::TraceMode;
 use crate::units;
 use crate::workload::WorkloadSpec;
 
@@ -37,7 +38,7 @@ pub(crate) fn parse(text: &str, names: &Names<'_>) -> Result<Plan, Vec<Diagnosti
         let message = error.message().to_owned();
         reader.diagnostics.push(Diagnostic { message, span: error.span() });
     }
-    let mut plan = Plan::new(false);
+    let mut plan = Plan { trace: TraceMode::Explain, ..Plan::new(false) };
     for (key, value) in root.get_ref() {
         match key.get_ref().as_ref() {
             "plan" => reader.plan(value, &mut plan),
@@ -185,9 +186,22 @@ impl Reader<'_> {
                 }
                 "size" => plan.size_bytes = self.size(value).unwrap_or(plan.size_bytes),
                 "dir" => plan.directory = self.text(value).map(PathBuf::from),
+                "trace" => {
+                    let word = self.text(value);
+                    let mode = word.and_then(|it| self.keep(value.span(), TraceMode::parse(&it)));
+                    plan.trace = mode.unwrap_or(plan.trace);
+                }
                 other => {
-                    let known =
-                        ["title", "trials", "seed", "max_time", "trial_timeout", "size", "dir"];
+                    let known = [
+                        "title",
+                        "trials",
+                        "seed",
+                        "max_time",
+                        "trial_timeout",
+                        "size",
+                        "dir",
+                        "trace",
+                    ];
                     self.wrong(key.span(), param::unknown("setting of [plan]", other, &known));
                 }
             }
@@ -431,6 +445,7 @@ mod tests {
             max_time = "1h 30m"
             size = "4GiB"
             dir = "/srv/images"
+            trace = "all"
 
             [[target]]
             label = "old"
@@ -456,6 +471,7 @@ mod tests {
         "#;
         let plan = Plan::parse(text, &NAMES).unwrap();
         assert_eq!((plan.trials, plan.seed, plan.max_time_s), (3, 42, Some(5400)));
+        assert_eq!(plan.trace, TraceMode::All);
         let labels: Vec<&str> = plan.targets.iter().map(|target| target.label.as_str()).collect();
         assert_eq!(labels, ["old", "btrfs/-d single", "dir:/tmp"]);
         assert_eq!(plan.workloads[0].params.number("trees"), 4);
@@ -470,6 +486,7 @@ mod tests {
 trails = 3
 trials = 0
 size = \"many\"
+trace = \"some\"
 
 [[target]]
 filesystem = \"ext5\"
@@ -494,6 +511,7 @@ tree = 3
             ("trails", "did you mean `trials`"),
             ("0", "from 1 to 10000"),
             ("\"many\"", "not a size"),
+            ("\"some\"", "trace is one of explain, all, none"),
             ("\"ext5\"", "did you mean `ext4`"),
             ("journal", "cannot have its journal"),
             ("1000", "between 1 and 100"),

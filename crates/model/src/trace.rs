@@ -184,6 +184,32 @@ pub enum TraceMode {
     None,
 }
 
+impl TraceMode {
+    /// The words that plans and command lines take.
+    pub const WORDS: &'static [&'static str] = &["explain", "all", "none"];
+
+    /// The word in plans and results.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            TraceMode::Explain => "explain",
+            TraceMode::All => "all",
+            TraceMode::None => "none",
+        }
+    }
+
+    /// What `word` stands for.
+    ///
+    /// # Errors
+    /// A sentence with the words that are known.
+    pub fn parse(word: &str) -> Result<TraceMode, String> {
+        [TraceMode::Explain, TraceMode::All, TraceMode::None]
+            .into_iter()
+            .find(|mode| mode.word() == word)
+            .ok_or_else(|| format!("trace is one of {}, not `{word}`", TraceMode::WORDS.join(", ")))
+    }
+}
+
 /// A stored trace.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TraceRecord {
@@ -195,4 +221,19 @@ pub struct TraceRecord {
     pub events: u64,
     /// Events that the kernel had no room for.
     pub lost_events: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_word_comes_back() {
+        for word in TraceMode::WORDS {
+            let mode = TraceMode::parse(word).unwrap();
+            assert_eq!(mode.word(), *word);
+            assert_eq!(serde_json::to_string(&mode).unwrap(), format!("\"{word}\""));
+        }
+        assert!(TraceMode::parse("some").unwrap_err().contains("explain"));
+    }
 }
