@@ -10,6 +10,17 @@ pub const APPLICATION: &str = "application";
 pub const KERNEL: &str = "kernel";
 /// Journals and logs.
 pub const JOURNAL: &str = "journal";
+/// fsdyno itself where it is not the measured program: the process that controls, and the threads that
+/// sample and tell.
+pub const HARNESS: &str = "harness";
+/// Processes of others.
+pub const OTHER: &str = "other";
+/// Interrupt handlers and deferred interrupt work.
+pub const INTERRUPTS: &str = "interrupts";
+/// Time in which the hypervisor ran somebody else. Nobody's work: not part of what was busy.
+pub const STEAL: &str = "steal";
+/// What was busy and is in no group: a difference, not measured.
+pub const UNACCOUNTED: &str = "unaccounted";
 
 static TABLE: LazyLock<Vec<(&'static str, &'static str)>> = LazyLock::new(|| {
     include_str!("cpu-groups.txt")
@@ -24,6 +35,18 @@ static TABLE: LazyLock<Vec<(&'static str, &'static str)>> = LazyLock::new(|| {
 #[must_use]
 pub fn of_kernel_thread(name: &str) -> &'static str {
     TABLE.iter().find(|(_, pattern)| matches(pattern, name)).map_or(KERNEL, |(group, _)| group)
+}
+
+/// The groups of kernel threads, in the order of the table, [`KERNEL`] last.
+#[must_use]
+pub fn of_kernel_threads() -> Vec<&'static str> {
+    let mut groups: Vec<&'static str> = Vec::new();
+    for group in TABLE.iter().map(|(group, _)| *group).chain([KERNEL]) {
+        if !groups.contains(&group) {
+            groups.push(group);
+        }
+    }
+    groups
 }
 
 /// `name` without what differs from one run to the next: `kworker/flush` of `kworker/u4:1-flush-7:0`,

@@ -13,6 +13,7 @@
 //! | [`fragmentation`] | the phase that counts extents, available to all |
 //! | [`recorder`] | latency of every call by kind |
 //! | [`probe`] | processor time and device traffic at the edges of samples |
+//! | [`sampler`] | the same and more, ten times a second |
 //! | [`payload`], [`contents`] | the bytes of files, and whether they are still there |
 //! | [`walk`] | reading, asking for and deleting what is in a tree |
 //! | [`archive`] | archives in the format of tar, read and extracted |
@@ -57,6 +58,9 @@ pub mod read_speed;
 pub mod recorder;
 pub mod rng;
 pub mod runner;
+pub mod sampler;
+mod sampler_groups;
+mod sampler_series;
 pub mod small_files;
 pub mod walk;
 pub mod web_cache;

@@ -1,25 +1,22 @@
 //! What is read at the edges of every sample, outside of the timed region: processor time of this
-//! process, of the filesystem's kernel threads and of the machine, and the counters of the devices.
-//! What cannot be read is `None`, never 0.
-//!
-//! A worker thread of the kernel serves many masters and bears the name of the last one only, so a
-//! sampler looks at the kernel's threads a few times a second while phases run.
+//! process, of the filesystem's kernel threads, of every group and of the machine, and the counters of
+//! the devices. What cannot be read is `None`, never 0. What is read ten times a second in between is
+//! left to [`crate::sampler`].
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread::JoinHandle;
-use std::time::Duration;
+use std::sync::{Arc, Mutex};
 
+use fsdyno_model::activity::Activity;
+use fsdyno_model::cpu_group;
 use fsdyno_model::record::{CpuRecord, DeviceRecord};
 use fsdyno_model::wire::Watch;
 use fsdyno_sys::block::DeviceNumber;
 use fsdyno_sys::counters::{DeviceCounters, DeviceStats};
 use fsdyno_sys::cpu::{ProcessTimes, SystemCpu, SystemCpuTimes, application_times};
-use fsdyno_sys::kthreads::{KernelThreadSample, KernelThreads, charge};
+use fsdyno_sys::kthreads::{KernelThreadSample, charge};
 
-/// Time between two looks at the kernel's threads.
-const SAMPLER_PERIOD: Duration = Duration::from_millis(200);
+use crate::sampler::{Sampler, lock};
+use crate::sampler_groups::{CpuShares, CpuTotals, CpuWatch, Innermost, names};
 
 /// Reads all that is watched.
 #[derive(Debug)]
@@ -28,7 +25,7 @@ pub struct Probe {
     /// `None` where one of the devices cannot be read: a sum without it would mislead.
     devices: Option<Vec<DeviceCounters>>,
     system: Option<SystemCpu>,
-    threads: Option<Arc<Mutex<KernelThreads>>>,
+    cpu: Option<Arc<Mutex<CpuWatch>>>,
     sampler: Option<Sampler>,
 }
 
@@ -38,42 +35,8 @@ pub struct Reading {
     own: ProcessTimes,
     system: Option<SystemCpuTimes>,
     threads: Option<KernelThreadSample>,
+    cpu: Option<CpuTotals>,
     devices: Option<DeviceStats>,
-}
-
-#[derive(Debug)]
-struct Sampler {
-    stop: Arc<AtomicBool>,
-    thread: Option<JoinHandle<()>>,
-}
-
-fn lock(threads: &Mutex<KernelThreads>) -> MutexGuard<'_, KernelThreads> {
-    threads.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-impl Sampler {
-    fn start(threads: Arc<Mutex<KernelThreads>>) -> Option<Sampler> {
-        let stop = Arc::new(AtomicBool::new(false));
-        let stopped = Arc::clone(&stop);
-        let thread = std::thread::Builder::new().name("sampler".to_owned()).spawn(move || {
-            while !stopped.load(Ordering::Relaxed) {
-                std::thread::park_timeout(SAMPLER_PERIOD);
-                lock(&threads).sample();
-            }
-        });
-        Some(Sampler { stop, thread: Some(thread.ok()?) })
-    }
-}
-
-impl Drop for Sampler {
-    fn drop(&mut self) {
-        self.stop.store(true, Ordering::Relaxed);
-        if let Some(thread) = self.thread.take() {
-            thread.thread().unpark();
-            // It cannot panic; and if it did, the figures taken at the edges still hold.
-            let _ = thread.join();
-        }
-    }
 }
 
 impl Probe {
@@ -82,38 +45,47 @@ impl Probe {
     pub fn new(watch: &Watch) -> Probe {
         let open =
             |&(major, minor): &(u32, u32)| DeviceCounters::open(DeviceNumber { major, minor }).ok();
-        let devices: Option<Vec<DeviceCounters>> = watch.devices.iter().map(open).collect();
-        let wanted = !watch.filesystem_threads.is_empty();
-        let threads = wanted.then(KernelThreads::new).flatten().map(|it| Arc::new(Mutex::new(it)));
-        let sampler = threads.as_ref().and_then(|threads| Sampler::start(Arc::clone(threads)));
+        let open_all = || -> Option<Vec<DeviceCounters>> {
+            let devices: Option<Vec<_>> = watch.devices.iter().map(open).collect();
+            devices.filter(|devices| !devices.is_empty())
+        };
+        let cpu = Arc::new(Mutex::new(CpuWatch::new()));
         Probe {
             watch: watch.clone(),
-            devices: devices.filter(|devices| !devices.is_empty()),
+            devices: open_all(),
             system: SystemCpu::open().ok(),
-            threads,
-            sampler,
+            sampler: Sampler::start(Arc::clone(&cpu), open_all()),
+            cpu: Some(cpu),
         }
     }
 
     /// A probe that reads nothing but this process's own processor time.
     #[must_use]
     pub fn unwatched() -> Probe {
-        Probe { watch: Watch::default(), devices: None, system: None, threads: None, sampler: None }
+        Probe { watch: Watch::default(), devices: None, system: None, cpu: None, sampler: None }
     }
 
     /// Whether workers are looked at while phases run, so that their time can be told by master.
     #[must_use]
     pub fn samples_kernel_threads(&self) -> bool {
-        self.sampler.is_some()
+        self.sampler.is_some() && self.cpu.as_ref().is_some_and(|cpu| lock(cpu).sees_all())
+    }
+
+    /// Ends the sampling, and gives what was sampled; `None` where nothing was, and the second time.
+    pub fn finish(&mut self) -> Option<Activity> {
+        self.sampler.take()?.finish()
     }
 
     /// Reads everything before a timed region: what costs most comes first.
     #[must_use]
     pub fn before(&self) -> Reading {
-        let threads = self.threads.as_ref().map(|threads| lock(threads).sample());
+        let (threads, mut cpu) = self.sample_cpu(None);
         let devices = self.device_stats();
         let system = self.system_times();
-        Reading { own: application_times(), system, threads, devices }
+        if let Some(cpu) = &mut cpu {
+            cpu.set_innermost(Innermost::read(system));
+        }
+        Reading { own: application_times(), system, threads, cpu, devices }
     }
 
     /// Reads everything after a timed region: what is disturbed most by the others comes first.
@@ -121,9 +93,21 @@ impl Probe {
     pub fn after(&self) -> Reading {
         let own = application_times();
         let system = self.system_times();
+        let innermost = Innermost::read(system);
         let devices = self.device_stats();
-        let threads = self.threads.as_ref().map(|threads| lock(threads).sample());
-        Reading { own, system, threads, devices }
+        let (threads, cpu) = self.sample_cpu(Some(innermost));
+        Reading { own, system, threads, cpu, devices }
+    }
+
+    fn sample_cpu(
+        &self,
+        innermost: Option<Innermost>,
+    ) -> (Option<KernelThreadSample>, Option<CpuTotals>) {
+        let Some(cpu) = &self.cpu else { return (None, None) };
+        let (threads, totals) = lock(cpu).sample(true, innermost);
+        // Where nobody knows which threads are the filesystem's, their time is unknown.
+        let threads = threads.filter(|_| !self.watch.filesystem_threads.is_empty());
+        (threads, Some(totals))
     }
 
     fn system_times(&self) -> Option<SystemCpuTimes> {
@@ -131,9 +115,7 @@ impl Probe {
     }
 
     fn device_stats(&self) -> Option<DeviceStats> {
-        let mut readings = self.devices.as_ref()?.iter().map(|device| device.read().ok());
-        let first = readings.next()??;
-        readings.try_fold(first, |total, reading| Some(add(&total, &reading?)))
+        total_of(self.devices.as_deref()?)
     }
 
     /// What happened between two readings.
@@ -148,7 +130,8 @@ impl Probe {
             app_system_ns: Some(own.system_ns),
             filesystem_ns: threads.map(|(now, then)| charge(then, now, belongs)),
             system_busy_ns: busy,
-            groups_ns: BTreeMap::new(),
+            groups_ns: (after.cpu.as_ref().zip(before.cpu.as_ref()))
+                .map_or_else(BTreeMap::new, |(now, then)| groups(&now.since(then))),
         };
         let traffic = after.devices.zip(before.devices).map(|(now, then)| now.since(&then));
         let device = DeviceRecord {
@@ -162,6 +145,24 @@ impl Probe {
         };
         (cpu, device)
     }
+}
+
+/// Groups that burnt anything, by name. What is in no group counts only where some group is unknown.
+fn groups(shares: &CpuShares) -> BTreeMap<String, u64> {
+    let named = names().into_iter().zip(shares.groups_ns.iter().copied());
+    let unknown = shares.groups_ns.contains(&None);
+    let rest = shares.unaccounted_ns.filter(|_| unknown).and_then(|ns| u64::try_from(ns).ok());
+    named
+        .chain([(cpu_group::UNACCOUNTED, rest)])
+        .filter_map(|(name, ns)| Some((name.to_owned(), ns.filter(|ns| *ns > 0)?)))
+        .collect()
+}
+
+/// The counters of all devices as if they were one; `None` where one cannot be read.
+pub(crate) fn total_of(devices: &[DeviceCounters]) -> Option<DeviceStats> {
+    let mut readings = devices.iter().map(|device| device.read().ok());
+    let first = readings.next()??;
+    readings.try_fold(first, |total, reading| Some(add(&total, &reading?)))
 }
 
 /// A sum of two figures; unknown where one of them is.
@@ -216,6 +217,7 @@ fn add(a: &DeviceStats, b: &DeviceStats) -> DeviceStats {
         discard_bytes: sum(a.discard_bytes, b.discard_bytes),
         flushes: sum(a.flushes, b.flushes),
         flush_wait_ns: sum(a.flush_wait_ns, b.flush_wait_ns),
+        in_flight: a.in_flight + b.in_flight,
         io_ticks_ns: a.io_ticks_ns + b.io_ticks_ns,
         time_in_queue_ns: a.time_in_queue_ns + b.time_in_queue_ns,
     }
@@ -243,7 +245,7 @@ mod tests {
             return;
         }
         let before = probe.before();
-        std::thread::sleep(SAMPLER_PERIOD * 2);
+        std::thread::sleep(crate::sampler::PERIOD * 2);
         let (cpu, _) = probe.difference(&before, &probe.after());
         assert!(cpu.filesystem_ns.is_some());
     }

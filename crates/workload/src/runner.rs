@@ -3,7 +3,7 @@
 //! measured is left to the workloads.
 
 use std::io::{self, Read, Write};
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -17,6 +17,7 @@ use crate::context::{Context, Progress};
 use crate::failure::Unavailable;
 use crate::floor;
 use crate::fragmentation;
+use crate::sampler_groups::HarnessThread;
 
 /// Exit code when everything was done.
 pub const EXIT_FINISHED: i32 = 0;
@@ -109,8 +110,10 @@ fn with_ticker<T>(
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let ticker = scope.spawn(|| {
+            let mut harness = HarnessThread::default();
             loop {
                 std::thread::park_timeout(PROGRESS_PERIOD);
+                harness.charge();
                 if stop.load(Ordering::Acquire) {
                     return;
                 }
@@ -138,9 +141,19 @@ fn measure(
     spec.params.conform(workload.info.params).map_err(|error| anyhow!(error))?;
     say(&Message::Floor { ns_per_operation: floor::ns_per_operation() })?;
     let mut context = Context::new(spec, progress, send, replies)?;
-    (workload.run)(&mut context)?;
-    fragmentation::survey(&context)?;
-    context.tell_verified()
+    let work = AssertUnwindSafe(|| -> anyhow::Result<()> {
+        (workload.run)(&mut context)?;
+        fragmentation::survey(&context)?;
+        context.tell_verified()
+    });
+    let outcome = catch_unwind(work);
+    // However it ended: what the machine did may say why.
+    let told = match context.probe.finish() {
+        Some(activity) => say(&Message::Activity(Box::new(activity))),
+        None => Ok(()),
+    };
+    outcome.unwrap_or_else(|panic| resume_unwind(panic))?;
+    told
 }
 
 fn read_back(
