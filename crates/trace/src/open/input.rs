@@ -65,6 +65,11 @@ impl Input {
         self.offset_bytes
     }
 
+    /// Whether there is nothing behind what is in memory; known only after it was asked for.
+    pub(crate) fn is_ended(&self) -> bool {
+        self.ended
+    }
+
     /// What is in memory of that which comes next.
     #[inline]
     pub(crate) fn bytes(&self) -> &[u8] {

@@ -26,6 +26,8 @@ mod writer;
 pub use reader::{Reader, Summary};
 pub use writer::Writer;
 
+pub(crate) use frame::is_ours;
+
 /// Extension of its files.
 pub const EXTENSION: &str = "fstrace";
 
