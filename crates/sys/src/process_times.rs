@@ -175,7 +175,7 @@ impl Processes {
     /// whoever waited for them.
     fn read_clocks(&mut self) {
         let mut burnt = Vec::with_capacity(16);
-        let mut gone = Vec::new();
+        let mut gone = HashMap::new();
         self.processes.retain(|&pid, process| {
             let now = process_clock_ns(pid).filter(|now| *now >= process.own_ns);
             match now {
@@ -184,16 +184,29 @@ impl Processes {
                     process.own_ns = now;
                 }
                 Some(_) => {}
-                None => gone.push(*process),
+                None => {
+                    gone.insert(pid, *process);
+                }
             }
             now.is_some()
         });
         for (family, ns) in burnt {
             self.charge(family, ns);
         }
-        for process in gone {
+        self.bequeath(&gone);
+    }
+
+    /// What is known of processes that are `gone` arrives with whoever waited for them: the parent, or
+    /// the one above it where the parent is gone as well.
+    fn bequeath(&mut self, gone: &HashMap<u32, Process>) {
+        for process in gone.values() {
             let known_ns = process.own_ns + process.waited.children_ns;
-            let heir = match self.processes.get_mut(&process.parent) {
+            let mut parent = process.parent;
+            for _ in 0..gone.len() {
+                let Some(above) = gone.get(&parent) else { break };
+                parent = above.parent;
+            }
+            let heir = match self.processes.get_mut(&parent) {
                 Some(parent) => Some(&mut parent.waited),
                 // An orphan is adopted, by this process if it has asked for that, or by the first one.
                 None if process.family == Family::Descendant => Some(&mut self.own),
@@ -406,6 +419,35 @@ mod tests {
         // Other tests of this process start programs too, which are in both.
         let tolerance_ns = used_ns / 50 + 40_000_000;
         assert!(counted_ns.abs_diff(used_ns) <= tolerance_ns, "{counted_ns} of {used_ns}");
+    }
+
+    #[test]
+    fn what_goes_together_with_its_parent_is_known_to_the_one_above() {
+        let process = |parent, own_ns, family| Process {
+            parent,
+            family,
+            own_ns,
+            waited: Waited { children_ns: 1, ..Waited::default() },
+        };
+        let mut watcher = Processes::new(false);
+        watcher.own_pid = 50;
+        watcher.own = Waited::default();
+        watcher.processes =
+            HashMap::from([(1, process(0, 0, Family::Other)), (10, process(1, 0, Family::Other))]);
+        watcher.bequeath(&HashMap::from([
+            (11, process(10, 100, Family::Other)),
+            (12, process(11, 200, Family::Other)),
+            (13, process(12, 400, Family::Other)),
+            (20, process(19, 1000, Family::Other)),
+            (51, process(50, 30, Family::Descendant)),
+            (52, process(51, 60, Family::Descendant)),
+        ]));
+        assert_eq!(watcher.processes[&10].waited.known_ns, 703);
+        assert_eq!(
+            watcher.processes[&1].waited.known_ns, 1001,
+            "an orphan goes to the first process"
+        );
+        assert_eq!(watcher.own.known_ns, 92);
     }
 
     #[test]
