@@ -6,6 +6,7 @@
 //! | [`cmd`] | one file per verb |
 //! | [`run`] | the order of trials, one trial, the phase runner seen from its parent |
 //! | [`store`] | the results database |
+//! | [`report_data`] | all that a report shows of a run |
 //! | [`catalogue`] | the names that plans and targets may use |
 //! | [`paths`] | where results and state live |
 //! | [`plan_file`] | plans read from files |
@@ -16,6 +17,7 @@ pub mod catalogue;
 pub mod cmd;
 pub mod paths;
 pub mod plan_file;
+pub mod report_data;
 pub mod run;
 pub mod snippet;
 pub mod store;

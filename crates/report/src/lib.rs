@@ -9,16 +9,24 @@
 //! | [`json`] | the result document |
 //! | [`schema`] | the JSON Schema of the result document |
 //! | [`originals`] | the output formats of the classic tools |
+//! | [`exports`] | the other forms of a result: files for people and for programs |
+//! | [`io_picture`] | pictures of traces and of comparisons: SVG, PNG, films, text |
+//! | [`page`] | the report as one HTML file |
+//! | [`rows`] | rows of any shape as text |
 //! | [`list`] | documentation of workloads, filesystems and metrics |
 #![forbid(unsafe_code)]
 
+pub mod exports;
 mod grid;
+pub mod io_picture;
 pub mod json;
 pub mod list;
 
 pub mod markdown;
 mod note;
 pub mod originals;
+pub mod page;
+pub mod rows;
 pub mod schema;
 pub mod table;
 mod text;
