@@ -10,13 +10,15 @@ mod dry_run;
 mod list;
 mod man;
 mod output;
+mod query;
+mod report;
 mod run;
 mod runner;
 mod runs;
 mod show;
 
 use clap::{Parser, Subcommand};
-pub use output::use_color;
+pub use output::{result_of, use_color};
 
 /// A dynamometer for filesystems: which filesystem, with which options, for this work on this disk?
 #[derive(Debug, Parser)]
@@ -41,6 +43,10 @@ pub enum Verb {
     DryRun(dry_run::Args),
     /// Show the results of a run
     Show(show::Args),
+    /// Write results as a page, a picture or a file for other programs
+    Report(report::Args),
+    /// Ask the results database in SQL
+    Query(query::Args),
     /// List the runs in the results database
     Runs(runs::Args),
     /// List workloads, filesystems, devices or metrics
@@ -72,6 +78,8 @@ impl Verb {
             Verb::Check(args) => args.execute(),
             Verb::DryRun(args) => args.execute(),
             Verb::Show(args) => args.execute(),
+            Verb::Report(args) => args.execute(),
+            Verb::Query(args) => args.execute(),
             Verb::Runs(args) => args.execute(),
             Verb::List(args) => args.execute(),
             Verb::Dataset(args) => args.execute(),
