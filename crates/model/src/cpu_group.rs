@@ -34,7 +34,14 @@ static TABLE: LazyLock<Vec<(&'static str, &'static str)>> = LazyLock::new(|| {
 /// The group of the kernel thread called `name`, such as `kworker/u4:1-flush-7:0` or `jbd2/loop3-8`.
 #[must_use]
 pub fn of_kernel_thread(name: &str) -> &'static str {
-    TABLE.iter().find(|(_, pattern)| matches(pattern, name)).map_or(KERNEL, |(group, _)| group)
+    // At work (`+`) and was at work last (`-`) are not told apart.
+    let mut name = std::borrow::Cow::Borrowed(name);
+    if let Some((id, work)) = name.strip_prefix("kworker/").and_then(|rest| rest.split_once('+'))
+        && !id.contains('-')
+    {
+        name = format!("kworker/{id}-{work}").into();
+    }
+    TABLE.iter().find(|(_, pattern)| matches(pattern, &name)).map_or(KERNEL, |(group, _)| group)
 }
 
 /// The groups of kernel threads, in the order of the table, [`KERNEL`] last.
@@ -83,9 +90,24 @@ mod tests {
             ("xfsaild/loop0", "journal", "xfsaild"),
             ("kworker/0:1H-xfs-cil/loop0", "journal", "kworker/xfs"),
             ("kworker/1:2-events", "kernel", "kworker"),
+            ("kworker/u8:2", "kernel", "kworker"),
+            ("kworker/R-writeback", "flusher", "kworker/writeback"),
+            ("kworker/1:1-xfs-conv/loop0", "filesystem", "kworker/xfs"),
+            ("kworker/R-xfsalloc", "filesystem", "kworker"),
+            ("kworker/u8:0-btrfs-endio-write", "filesystem", "kworker/btrfs"),
+            ("kworker/u8:0+flush-btrfs-1", "flusher", "kworker/flush"),
+            ("btrfs-transaction", "journal", "btrfs"),
+            ("btrfs-cleaner", "filesystem", "btrfs"),
+            ("ext4lazyinit", "filesystem", "ext4lazyinit"),
+            ("kworker/u8:2-ext4-rsv-conversion", "filesystem", "kworker"),
+            ("kworker/1:3-dio/loop0", "filesystem", "kworker"),
+            ("kworker/u8:1-loop0", "loop", "kworker/loop"),
+            ("kworker/1:1H-kblockd", "block", "kworker/kblockd"),
             ("ksoftirqd/0", "kernel", "ksoftirqd/0"),
         ] {
             assert_eq!((of_kernel_thread(name), short_name(name)), (group, short), "{name}");
         }
+        let groups = ["flusher", "journal", "filesystem", "loop", "block", "kernel"];
+        assert_eq!(of_kernel_threads(), groups, "each once, in the order of the table");
     }
 }
