@@ -394,6 +394,16 @@ mod tests {
         // Each rung takes 6 × 20 s.
         plan.ladders[0].budget_s = 121;
         trials.truncate(12);
+        // The time of trials that are only traced counts in no budget, nor do their figures.
+        let mut traced = rung(1, &[1.0, 9.0]);
+        for trial in &mut traced {
+            (trial.trial, trial.role) = (4, Role::Explain);
+        }
+        plan.ladders[0].budget_s = 600;
+        let untraced = reasons(&plan, &trials);
+        trials.extend(traced);
+        assert_eq!(reasons(&plan, &trials), untraced);
+        plan.ladders[0].budget_s = 121;
         let reason = reasons(&plan, &trials);
         assert_eq!(reason[..2], [None, None]);
         let budget = "the budget of 2m 01s was spent after rung 2 (calibrate_budget)";

@@ -1,4 +1,5 @@
-//! What this machine can do for fsdyno, and the command that mends each gap. Changes nothing.
+//! What this machine can do for fsdyno, and the command that mends each gap. Changes nothing. Whether it can
+//! trace is left to the crate that does.
 
 use std::fs;
 use std::path::Path;
@@ -56,7 +57,7 @@ pub fn checks(image_dir: &Path) -> Vec<Check> {
     let mut checks = vec![root(), loop_devices()];
     checks.extend(filesystem::ALL.iter().map(|filesystem| kernel_filesystem(filesystem)));
     checks.extend(tools::all().iter().map(tool));
-    checks.extend([drop_caches(), tracefs(), lockdown(), governor(), memory(), swap()]);
+    checks.extend([drop_caches(), lockdown(), governor(), memory(), swap()]);
     checks.extend([free_space(image_dir), image_filesystem(image_dir)]);
     checks
 }
@@ -116,24 +117,6 @@ fn drop_caches() -> Check {
     } else {
         let detail = "reads cannot be made cold without unmounting";
         Check::warn("drop_caches", detail, "run fsdyno with sudo, outside a container")
-    }
-}
-
-fn tracefs() -> Check {
-    let places = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
-    let found = places.iter().find(|place| Path::new(place).join("available_tracers").exists());
-    match found {
-        Some(place) => {
-            let tracers = fs::read_to_string(Path::new(place).join("available_tracers"));
-            let block =
-                tracers.unwrap_or_default().split_whitespace().any(|tracer| tracer == "blk");
-            let with = if block { "with" } else { "without" };
-            Check::ok("tracefs", format!("{place}, {with} block traces"))
-        }
-        None => {
-            let mend = "mount -t tracefs tracefs /sys/kernel/tracing";
-            Check::warn("tracefs", "not mounted or not readable: no block traces", mend)
-        }
     }
 }
 

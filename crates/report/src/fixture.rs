@@ -6,10 +6,12 @@ use fsdyno_model::outcome::Outcome;
 use fsdyno_model::param::Params;
 use fsdyno_model::plan::Plan;
 use fsdyno_model::record::{
-    CpuRecord, DeviceRecord, FsckRecord, PhaseRecord, Sample, TrialRecord, VerifyRecord, Warning,
+    CpuRecord, DeviceRecord, FsckRecord, PhaseRecord, Role, Sample, TrialRecord, VerifyRecord,
+    Warning,
 };
 use fsdyno_model::result::{RunInfo, RunResult};
 use fsdyno_model::target::{DeviceSpec, FreshSpec, Ground, TargetSpec};
+use fsdyno_model::trace::TraceRecord;
 use fsdyno_model::workload::WorkloadSpec;
 
 const WORKLOAD: &str = "compilebench";
@@ -165,6 +167,51 @@ pub fn three_targets() -> RunResult {
         advice: "run cpupower frequency-set -g performance".to_owned(),
     };
     assembled(&plan(&labels, 3), &planned(&labels, 3), vec![warning])
+}
+
+/// The same comparison with a traced trial of two targets; the third was left out.
+pub fn with_traces() -> RunResult {
+    let labels = ["ext4", "xfs", "btrfs"];
+    let mut trials = planned(&labels, 3);
+    for (target, slower) in [(0, 1.05), (1, 0.975)] {
+        let order = u32::try_from(trials.len()).unwrap();
+        let own = trials.iter().filter(|trial| trial.target == labels[target]);
+        let elapsed = |trial: &TrialRecord| -> u64 {
+            let phases = trial.phases.iter().filter(|phase| phase.name != "fsck");
+            phases.filter_map(|phase| phase.elapsed_durable_ns).sum()
+        };
+        // The one in the middle, so that the others are of no matter.
+        let mut sorted: Vec<&TrialRecord> = own.collect();
+        sorted.sort_by_key(|trial| elapsed(trial));
+        let mut record = sorted[1].clone();
+        (record.trial, record.order, record.role) = (4, order, Role::Explain);
+        for phase in &mut record.phases {
+            phase.elapsed_durable_ns =
+                phase.elapsed_durable_ns.map(|ns| (ns as f64 * slower) as u64);
+        }
+        record.harness_floor_ns = Some(99_999.0);
+        record.trace = Some(TraceRecord {
+            file: format!("{order:04}-{}-compilebench.fstrace", labels[target]),
+            file_bytes: 4096,
+            events: 1000,
+            lost_events: 3 * target as u64,
+        });
+        if target == 1 {
+            record.warnings.push(Warning {
+                code: "trace-incomplete".to_owned(),
+                message: "the block trace lacks 3 of 1003 events".to_owned(),
+                advice: "sums over it are too small; the other figures stand".to_owned(),
+            });
+        }
+        trials.push(record);
+    }
+    let reason = "the run had used up its 30m 00s (max_time)".to_owned();
+    let outcome = Outcome::Skipped { reason };
+    let order = u32::try_from(trials.len()).unwrap();
+    let skipped = TrialRecord::planned("btrfs", WORKLOAD, 4, order, outcome);
+    trials.push(TrialRecord { role: Role::Explain, ..skipped });
+    let usual = three_targets();
+    assembled(&plan(&labels, 3), &trials, usual.run.warnings)
 }
 
 /// More targets than fit beside each other, some with long labels.

@@ -44,6 +44,8 @@ pub fn render(result: &RunResult) -> String {
     sections.push(format!("{}\n\n{}\n", legend(result, uncertain), escape(&headline)));
     sections.extend(has_why.then(|| format!("{}\n", note::WHY)));
     sections.extend(note::harness(result).map(|harness| harness + "\n"));
+    let traces = note::traces(result).map(|note| note.replace(text::NO_BREAK, " "));
+    sections.extend(traces.map(|note| note + "\n"));
     let warnings: String = note::warnings(result)
         .iter()
         .map(|warning| format!("- Warning: {}\n", escape(warning)))

@@ -1,17 +1,21 @@
 //! What stands below a table: trials that did not complete, warnings, the cost of the harness.
 //! One item is one paragraph; wrapping and bullets are left to the callers.
 
+mod traced;
+
 use std::collections::BTreeMap;
 
 use fsdyno_model::cold::{FROM_MEMORY_SHARE, PROVING_BYTES};
 use fsdyno_model::environment::Environment;
 use fsdyno_model::outcome::Outcome;
-use fsdyno_model::record::Warning;
-use fsdyno_model::result::RunResult;
+use fsdyno_model::record::{Role, Warning};
+use fsdyno_model::result::{RunResult, TrialResult};
 use fsdyno_model::units;
 use fsdyno_model::workload::WorkloadSpec;
 
 use crate::text;
+
+pub use traced::traces;
 
 /// What `[?]` means.
 pub const UNCERTAIN: &str = "? too few trials for an interval.";
@@ -30,6 +34,7 @@ pub fn incomplete(result: &RunResult, workload: &str) -> Vec<String> {
         let own: Vec<_> = result
             .trials
             .iter()
+            .filter(|trial| trial.role == Role::Measured)
             .filter(|trial| trial.target == target.label && trial.workload == workload)
             .collect();
         let completed = own.iter().filter(|trial| trial.outcome == Outcome::Completed).count();
@@ -113,7 +118,7 @@ fn is_from_memory(result: &RunResult, workload: &str, phase: &str, target: &str)
     let own = || {
         (result.trials.iter())
             .filter(|trial| trial.workload == workload && trial.target == target)
-            .filter(|trial| trial.outcome == Outcome::Completed)
+            .filter(|trial| trial.outcome == Outcome::Completed && trial.role == Role::Measured)
             .flat_map(|trial| trial.phases.iter().filter(|it| it.name == phase))
     };
     let read: Vec<f64> = own().map(|phase| phase.read_bytes as f64).collect();
@@ -177,11 +182,10 @@ pub fn left_out(result: &RunResult) -> Vec<LeftOut<'_>> {
 
 /// Why every trial of `workload` was skipped; `None` when one was not, or reasons differ.
 fn reason_of_all<'a>(result: &'a RunResult, workload: &str) -> Option<&'a str> {
-    let mut outcomes = result.trials.iter().filter(|it| it.workload == workload).map(|trial| {
-        match &trial.outcome {
-            Outcome::Skipped { reason } => Some(reason.as_str()),
-            _ => None,
-        }
+    let own = measured(result).filter(|trial| trial.workload == workload);
+    let mut outcomes = own.map(|trial| match &trial.outcome {
+        Outcome::Skipped { reason } => Some(reason.as_str()),
+        _ => None,
     });
     let first = outcomes.next()??;
     outcomes.all(|reason| reason == Some(first)).then_some(first)
@@ -209,9 +213,15 @@ fn brief(sentence: &str) -> String {
     if is_cut { format!("{brief} … (--json has it whole)") } else { brief }
 }
 
+/// The trials whose figures count.
+fn measured(result: &RunResult) -> impl Iterator<Item = &TrialResult> {
+    result.trials.iter().filter(|trial| trial.role == Role::Measured)
+}
+
 /// Warnings of the run and of its trials, each once with the number of trials that it concerns.
 pub fn warnings(result: &RunResult) -> Vec<String> {
-    let mut trials: BTreeMap<&Warning, usize> = BTreeMap::new();
+    // Of those whose figures count, and of the others.
+    let mut trials: BTreeMap<&Warning, (usize, usize)> = BTreeMap::new();
     for warning in &result.run.warnings {
         trials.entry(warning).or_default();
     }
@@ -220,15 +230,19 @@ pub fn warnings(result: &RunResult) -> Vec<String> {
         own.sort();
         own.dedup();
         for warning in own {
-            *trials.entry(warning).or_default() += 1;
+            let (counting, traced) = trials.entry(warning).or_default();
+            *(if trial.role == Role::Measured { counting } else { traced }) += 1;
         }
     }
+    let all = measured(result).count();
     trials
         .into_iter()
         .map(|(warning, count)| {
             let where_ = match count {
-                0 => String::new(),
-                count => format!(" ({count} of {})", text::counted(result.trials.len(), "trial")),
+                (0, 0) => String::new(),
+                (0, 1) => " (explain trial)".to_owned(),
+                (0, traced) => format!(" ({traced} explain trials)"),
+                (count, _) => format!(" ({count} of {})", text::counted(all, "trial")),
             };
             let message = warning.message.trim_end_matches(['.', ';', ':']);
             match warning.advice.trim_end_matches('.') {

@@ -72,7 +72,8 @@ pub fn render(result: &RunResult, options: TableOptions) -> String {
     if has_why {
         notes.push_str(&page.paragraph(note::WHY, "", DIM));
     }
-    notes.extend(note::harness(result).map(|harness| page.paragraph(&harness, "", DIM)));
+    let general = note::harness(result).into_iter().chain(note::traces(result));
+    notes.extend(general.map(|note| page.paragraph(&note, "", DIM)));
     sections.push(notes);
     sections.push(page.warnings());
     sections.push(page.verdicts());

@@ -29,8 +29,12 @@ impl Args {
         } else {
             let (targets, workloads) = (plan.targets.len(), plan.workloads.len());
             let (trials, all) = (plan.trials, plan.trial_count());
+            let traced = match plan.explained_targets().count() * workloads {
+                0 => String::new(),
+                count => format!(", and {count} traced"),
+            };
             output::print(&format!(
-                "{}: good: {targets} targets × {workloads} workloads × {trials} trials = {all} trials",
+                "{}: good: {targets} targets × {workloads} workloads × {trials} trials = {all} trials{traced}",
                 self.plan.display()
             ))?;
         }

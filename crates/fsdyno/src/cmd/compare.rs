@@ -8,6 +8,7 @@ use fsdyno_model::info::Names;
 use fsdyno_model::param::Params;
 use fsdyno_model::plan::Plan;
 use fsdyno_model::target::TargetSpec;
+use fsdyno_model::trace::TraceMode;
 use fsdyno_model::units;
 use fsdyno_model::workload::WorkloadSpec;
 use fsdyno_workload::command_line::CommandLine;
@@ -179,6 +180,7 @@ impl Args {
         plan.trials = self.trials.unwrap_or(plan.trials);
         plan.seed = self.seed.unwrap_or(plan.seed);
         plan.directory.clone_from(&self.dir);
+        plan.trace = self.running.trace.trace.unwrap_or(TraceMode::Explain);
         if self.quick {
             plan.size_bytes = QUICK_SIZE_BYTES;
         }

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use fsdyno_lab::doctor::{self, Status};
+use fsdyno_lab::doctor::{self, Check, Status};
 
 use super::output;
 use crate::paths;
@@ -26,7 +26,8 @@ impl Args {
     /// Those of the output.
     pub fn execute(self) -> anyhow::Result<bool> {
         let directory = self.dir.clone().unwrap_or_else(paths::default_image_directory);
-        let checks = doctor::checks(&directory);
+        let mut checks = doctor::checks(&directory);
+        checks.push(block_traces());
         let complete = checks.iter().all(|check| check.status != Status::Missing);
         if self.json {
             output::print(&serde_json::to_string_pretty(&checks)?)?;
@@ -48,4 +49,15 @@ impl Args {
         output::print(&text)?;
         Ok(complete)
     }
+}
+
+/// Without them everything is measured and less explained.
+fn block_traces() -> Check {
+    let unavailable = fsdyno_trace::capture::unavailable();
+    let (status, mend) = match unavailable {
+        None => (Status::Ok, None),
+        Some(_) => (Status::Warn, Some("--trace none measures without them".to_owned())),
+    };
+    let detail = unavailable.unwrap_or_else(|| "can be taken, through tracefs".to_owned());
+    Check { name: "block traces".to_owned(), status, detail, mend }
 }

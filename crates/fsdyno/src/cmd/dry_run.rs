@@ -4,8 +4,10 @@ use std::io::Write as _;
 use std::path::PathBuf;
 
 use fsdyno_model::plan::{DEFAULT_SEED, Plan};
+use fsdyno_model::record::Role;
 use fsdyno_model::workload::WorkloadSpec;
 
+use super::output::TraceArgs;
 use crate::run::schedule;
 use crate::{bad_input, bad_inputs, catalogue, plan_file};
 
@@ -35,6 +37,9 @@ pub struct Args {
     /// Print JSON
     #[arg(long)]
     json: bool,
+
+    #[command(flatten)]
+    trace: TraceArgs,
 }
 
 /// A trial as `--json` prints it.
@@ -44,6 +49,7 @@ struct Line<'a> {
     target: &'a str,
     workload: &'a str,
     trial: u32,
+    role: Role,
 }
 
 impl Args {
@@ -53,7 +59,11 @@ impl Args {
     /// Bad input; those of the output.
     pub fn execute(self) -> anyhow::Result<bool> {
         match (&self.plan, &self.workload) {
-            (Some(path), _) => self.trials(&plan_file::read(path)?)?,
+            (Some(path), _) => {
+                let mut plan = plan_file::read(path)?;
+                plan.trace = self.trace.trace.unwrap_or(plan.trace);
+                self.trials(&plan)?;
+            }
             (None, Some(text)) => self.operations(text)?,
             (None, None) => return Err(bad_input("give a plan or --workload")),
         }
@@ -68,13 +78,18 @@ impl Args {
             target: &plan.targets[planned.target_index].label,
             workload: &plan.workloads[planned.workload_index].label,
             trial: planned.trial,
+            role: planned.role,
         });
         if self.json {
             serde_json::to_writer_pretty(&mut output, &lines.collect::<Vec<_>>())?;
             writeln!(output)?;
         } else {
             for line in lines {
-                writeln!(output, "{}\t{}\ttrial {}", line.target, line.workload, line.trial)?;
+                write!(output, "{}\t{}\t", line.target, line.workload)?;
+                match line.role {
+                    Role::Measured => writeln!(output, "trial {}", line.trial)?,
+                    Role::Explain => writeln!(output, "explain trial")?,
+                }
             }
         }
         output.flush()?;

@@ -5,12 +5,13 @@ use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
 use anyhow::Context as _;
-use clap::builder::PossibleValue;
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 use fsdyno_model::outcome::{NOT_STARTED, Outcome};
 use fsdyno_model::plan::Plan;
-use fsdyno_model::record::TrialRecord;
+use fsdyno_model::record::{Role, TrialRecord};
 use fsdyno_model::result::{RunInfo, RunResult};
+use fsdyno_model::trace::TraceMode;
 use fsdyno_model::workload::WorkloadSpec;
 use fsdyno_report::originals::{self, OriginalFormat, Setting};
 use fsdyno_report::table::TableOptions;
@@ -89,6 +90,23 @@ pub struct RunningArgs {
     /// No progress
     #[arg(long, short)]
     pub quiet: bool,
+
+    #[command(flatten)]
+    pub trace: TraceArgs,
+}
+
+/// Which trials are traced.
+#[derive(Debug, Clone, Args)]
+pub struct TraceArgs {
+    /// Block traces: of one more trial of each target and workload, of all trials, or of none
+    /// [default: as in the plan, or explain]
+    #[arg(long, value_name = "explain|all|none", env = "FSDYNO_TRACE", value_parser = trace_mode())]
+    pub trace: Option<TraceMode>,
+}
+
+fn trace_mode() -> impl TypedValueParser<Value = TraceMode> {
+    PossibleValuesParser::new(TraceMode::WORDS)
+        .map(|word| TraceMode::parse(&word).expect("it is one of the words"))
 }
 
 impl RunningArgs {
@@ -136,17 +154,9 @@ pub fn result_of(store: &Store, run: &StoredRun) -> anyhow::Result<RunResult> {
 /// Every planned trial appears, those that were never started as interrupted.
 fn with_missing(plan: &Plan, mut trials: Vec<TrialRecord>) -> Vec<TrialRecord> {
     for planned in schedule::schedule(plan) {
-        let target = &plan.targets[planned.target_index].label;
-        let workload = &plan.workloads[planned.workload_index].label;
-        let is_there = trials.iter().any(|record| {
-            record.trial == planned.trial
-                && record.target == *target
-                && record.workload == *workload
-        });
-        if !is_there {
+        if !trials.iter().any(|record| planned.is_of(plan, record)) {
             let outcome = Outcome::Interrupted { stage: NOT_STARTED.to_owned() };
-            let (trial, order) = (planned.trial, planned.order);
-            trials.push(TrialRecord::planned(target, workload, trial, order, outcome));
+            trials.push(planned.record(plan, outcome));
         }
     }
     trials.sort_by_key(|record| record.order);
@@ -186,8 +196,11 @@ pub fn present(store: &Store, id: &str, format: &FormatArgs) -> anyhow::Result<b
     let records = if run.plan.ladders.is_empty() { Vec::new() } else { store.trials(id)? };
     // Rungs that a calibration did not need are no gap.
     let left_out = fsdyno_analysis::calibration::left_out(&run.plan, &records);
-    let complete = result.trials.iter().all(|trial| {
-        trial.outcome == Outcome::Completed || left_out.contains(trial.workload.as_str())
+    let complete = result.trials.iter().all(|trial| match &trial.outcome {
+        Outcome::Completed => true,
+        // Nothing is measured less where nothing could be traced.
+        Outcome::Skipped { .. } if trial.role == Role::Explain => true,
+        _ => left_out.contains(trial.workload.as_str()),
     });
     if format.json.is_some() && format.json_file().is_none() {
         print(&fsdyno_report::json::render(&result)?)?;
@@ -222,14 +235,14 @@ fn wrong_workload(format: &OriginalFormat) -> anyhow::Error {
 }
 
 /// The trials of one kind of workload as the classic tool prints them.
-struct Original {
-    text: String,
+pub(super) struct Original {
+    pub(super) text: String,
     /// What is to be said beside it, since it holds for all of them.
-    remark: Option<&'static str>,
+    pub(super) remark: Option<&'static str>,
 }
 
 /// Rungs of a ladder that were left out have no trials.
-fn original(
+pub(super) fn original(
     format: &OriginalFormat,
     run: &StoredRun,
     trials: &[TrialRecord],
@@ -242,7 +255,8 @@ fn original(
     let left_out = fsdyno_analysis::calibration::left_out(&run.plan, trials);
     let mut shown = Original { text: String::new(), remark: None };
     let mut remarks = Vec::new();
-    for trial in trials.iter().filter(|trial| !left_out.contains(trial.workload.as_str())) {
+    let counting = trials.iter().filter(|trial| trial.role == Role::Measured);
+    for trial in counting.filter(|trial| !left_out.contains(trial.workload.as_str())) {
         let Some(workload) = own.iter().find(|workload| workload.label == trial.workload) else {
             continue;
         };

@@ -33,7 +33,10 @@ impl Args {
     /// # Errors
     /// Bad input; the database; something that could not be removed.
     pub fn execute(self) -> anyhow::Result<bool> {
-        let plan = self.plan.as_deref().map(plan_file::read).transpose()?;
+        let mut plan = self.plan.as_deref().map(plan_file::read).transpose()?;
+        if let (Some(plan), Some(trace)) = (&mut plan, self.running.trace.trace) {
+            plan.trace = trace;
+        }
         run::enter_private_namespace();
         let mut store = Store::open(&self.store.path()?)?;
         let options = self.running.options();

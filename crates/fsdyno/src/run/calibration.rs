@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use fsdyno_model::outcome::Outcome;
-use fsdyno_model::record::TrialRecord;
+use fsdyno_model::record::{Role, TrialRecord};
 
 use super::schedule::Planned;
 use crate::store::{Store, StoredRun};
@@ -56,12 +56,9 @@ impl<'a> Calibration<'a> {
             return Ok(None);
         };
         let workload = &plan.workloads[planned.workload_index].label;
-        let target = &plan.targets[planned.target_index].label;
-        let outcome = Outcome::Skipped { reason: reason.clone() };
-        let (trial, order) = (planned.trial, planned.order);
-        let record = TrialRecord::planned(target, workload, trial, order, outcome);
+        let record = planned.record(plan, Outcome::Skipped { reason: reason.clone() });
         // If one is left out, so are all that are heavier, for the same reason.
-        let is_new = self.told.insert(&ladder.label);
+        let is_new = planned.role == Role::Measured && self.told.insert(&ladder.label);
         let news = is_new.then(|| format!("{workload} and heavier: skipped: {reason}"));
         Ok(Some(LeftOut { record, news }))
     }

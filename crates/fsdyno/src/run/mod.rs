@@ -1,7 +1,9 @@
 //! Running a plan: readiness, order, trials, records kept as they are made.
 
 mod calibration;
+mod capture;
 pub mod child;
+mod explain;
 mod fingerprint;
 pub mod progress;
 pub mod schedule;
@@ -15,7 +17,7 @@ use std::time::Instant;
 
 use anyhow::Context as _;
 use fsdyno_lab::readiness::{self, Conditions, Readiness};
-use fsdyno_lab::reclaim;
+use fsdyno_lab::reclaim::{self, Reclaimed};
 use fsdyno_lab::workspace::Workspace;
 use fsdyno_model::outcome::Outcome;
 use fsdyno_model::plan::Plan;
@@ -24,6 +26,7 @@ use fsdyno_sys::{clock, process};
 
 use crate::store::{Store, StoredRun};
 use crate::{bad_inputs, paths};
+use explain::Explain;
 use progress::Progress;
 use schedule::Planned;
 
@@ -103,7 +106,7 @@ impl Ground {
     /// Removes what dead runs left behind, looks at every target and makes the workspace.
     fn prepare(id: &str, plan: &Plan, options: &RunOptions) -> anyhow::Result<Ground> {
         let state = paths::state_directory()?;
-        for leftover in reclaim::reclaim(&state) {
+        for leftover in reclaim_leftovers(&state) {
             let what = leftover.what;
             progress::say(&match leftover.error {
                 None => format!("removed {what} of a run that was killed"),
@@ -115,6 +118,16 @@ impl Ground {
             .map_err(anyhow::Error::msg)?;
         Ok(Ground { ready, workspace })
     }
+}
+
+/// Removes what is left of every run whose process is gone, traces that it was taking included.
+#[must_use]
+pub fn reclaim_leftovers(state_directory: &Path) -> Vec<Reclaimed> {
+    let traces = fsdyno_trace::capture::reclaim().into_iter().map(|(name, removed)| Reclaimed {
+        what: format!("trace instance {name}"),
+        error: removed.err().map(|error| error.to_string()),
+    });
+    reclaim::reclaim(state_directory).into_iter().chain(traces).collect()
 }
 
 fn readiness_of(plan: &Plan, options: &RunOptions) -> anyhow::Result<Vec<Readiness>> {
@@ -153,12 +166,7 @@ fn go_on(
 ) -> anyhow::Result<()> {
     let plan = &run.plan;
     let is_done = |planned: &Planned| {
-        finished.iter().any(|record| {
-            record.outcome.is_final()
-                && record.trial == planned.trial
-                && record.target == plan.targets[planned.target_index].label
-                && record.workload == plan.workloads[planned.workload_index].label
-        })
+        finished.iter().any(|record| record.outcome.is_final() && planned.is_of(plan, record))
     };
     let mut schedule = schedule::schedule(plan);
     schedule.retain(|planned| !is_done(planned));
@@ -194,26 +202,31 @@ fn trials(
         plan,
         workspace: &ground.workspace,
         may_drop_caches: fsdyno_sys::caches::can_drop_caches(),
+        trace_directory: store.trace_directory(&run.id),
     };
     let started = Instant::now();
     let mut calibration = calibration::Calibration::new(run);
+    let mut explain = Explain::new(plan, schedule);
+    if let Some(reason) = &explain.unavailable {
+        progress.say(&format!("nothing is traced: {reason}"));
+    }
     for planned in schedule {
         let case = case(planned);
-        let target = &plan.targets[planned.target_index].label;
-        let workload = &plan.workloads[planned.workload_index].label;
         if let Some(left_out) = calibration.left_out(planned, store)? {
             store.put_trial(&run.id, &left_out.record)?;
             progress.leave_out(case);
             left_out.news.iter().for_each(|line| progress.say(line));
             continue;
         }
-        progress.begin(&format!("{target} {workload} trial {}", planned.trial));
+        if let Some(reason) = explain.skip_reason(plan, planned, store, &run.id)? {
+            store.put_trial(&run.id, &planned.record(plan, Outcome::Skipped { reason }))?;
+            progress.leave_out(case);
+            continue;
+        }
+        progress.begin(&planned.name(plan));
         let not_started = not_started(plan, &ground.ready[planned.target_index], started);
         let (record, leftover) = match not_started {
-            Some(outcome) => {
-                let (trial, order) = (planned.trial, planned.order);
-                (TrialRecord::planned(target, workload, trial, order, outcome), None)
-            }
+            Some(outcome) => (planned.record(plan, outcome), None),
             None => {
                 trial::execute(&setting, planned, &mut |stage, done| progress.at(case, stage, done))
             }
@@ -223,7 +236,8 @@ fn trials(
         if let Some(error) = leftover {
             progress.finish();
             anyhow::bail!(
-                "{target} could not be taken down, so that no further trial was started: {error}"
+                "{} could not be taken down, so that no further trial was started: {error}",
+                record.target
             );
         }
         if process::interrupted() {

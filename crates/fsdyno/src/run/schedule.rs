@@ -2,10 +2,15 @@
 //!
 //! A block holds one trial of every target on one workload; blocks follow each other trial by
 //! trial. The heavier rungs of a ladder come after that, all trials of the second, then all of the third,
-//! since each is tried only if the one before told too little. The order is a pure function of the plan:
+//! since each is tried only if the one before told too little. Trials that are only traced come last, so
+//! that they change nothing for those whose figures count. The order is a pure function of the plan:
 //! resuming a run computes it again.
 
+use fsdyno_model::outcome::Outcome;
 use fsdyno_model::plan::Plan;
+use fsdyno_model::record::{Role, TrialRecord};
+use fsdyno_model::target::Ground;
+use fsdyno_model::trace::TraceMode;
 use rand::{RngExt as _, SeedableRng as _};
 use rand_xoshiro::Xoshiro256StarStar;
 
@@ -18,15 +23,57 @@ pub struct Planned {
     pub workload_index: usize,
     /// Number of the trial, from 1.
     pub trial: u32,
+    /// What it is for.
+    pub role: Role,
     /// Place in the order, from 0.
     pub order: u32,
+}
+
+impl Planned {
+    /// Its record while it has not begun.
+    #[must_use]
+    pub fn record(&self, plan: &Plan, outcome: Outcome) -> TrialRecord {
+        let target = &plan.targets[self.target_index].label;
+        let workload = &plan.workloads[self.workload_index].label;
+        let record = TrialRecord::planned(target, workload, self.trial, self.order, outcome);
+        TrialRecord { role: self.role, ..record }
+    }
+
+    /// Whether `record` is of this trial.
+    #[must_use]
+    pub fn is_of(&self, plan: &Plan, record: &TrialRecord) -> bool {
+        record.trial == self.trial
+            && record.role == self.role
+            && record.target == plan.targets[self.target_index].label
+            && record.workload == plan.workloads[self.workload_index].label
+    }
+
+    /// Whether its devices are to be traced.
+    #[must_use]
+    pub fn is_traced(&self, plan: &Plan) -> bool {
+        let is_asked = plan.trace == TraceMode::All || self.role == Role::Explain;
+        is_asked && matches!(plan.targets[self.target_index].ground, Ground::Fresh(_))
+    }
+
+    /// `ext4 compilebench trial 3`, for people.
+    #[must_use]
+    pub fn name(&self, plan: &Plan) -> String {
+        let target = &plan.targets[self.target_index].label;
+        let workload = &plan.workloads[self.workload_index].label;
+        match self.role {
+            Role::Measured => format!("{target} {workload} trial {}", self.trial),
+            Role::Explain => format!("{target} {workload} explain trial"),
+        }
+    }
 }
 
 /// All trials of `plan` in the order of execution.
 #[must_use]
 pub fn schedule(plan: &Plan) -> Vec<Planned> {
     let mut random = Xoshiro256StarStar::seed_from_u64(plan.seed);
-    let mut planned = Vec::with_capacity(plan.trial_count());
+    let explained: Vec<usize> = plan.explained_targets().collect();
+    let explain_count = explained.len() * plan.workloads.len();
+    let mut planned = Vec::with_capacity(plan.trial_count() + explain_count);
     let rung_of = |workload_index| plan.ladder_of(workload_index).map_or(0, |(_, rung)| rung);
     let round_count = plan.ladders.iter().map(|ladder| ladder.rung_count).max().unwrap_or(1);
     for round in 0..round_count {
@@ -38,7 +85,18 @@ pub fn schedule(plan: &Plan) -> Vec<Planned> {
             }
         }
     }
+    for workload_index in 0..plan.workloads.len() {
+        for target_index in explained.iter().copied() {
+            let (trial, role) = (plan.trials.saturating_add(1), Role::Explain);
+            let order = order_after(&planned);
+            planned.push(Planned { target_index, workload_index, trial, role, order });
+        }
+    }
     planned
+}
+
+fn order_after(planned: &[Planned]) -> u32 {
+    u32::try_from(planned.len()).expect("a plan has fewer than 2^32 trials")
 }
 
 /// One trial of every target on one workload, in an order that is drawn.
@@ -57,8 +115,8 @@ fn block(
         block.swap(end, usize::try_from(pick).expect("below the block's length"));
     }
     for target_index in block {
-        let order = u32::try_from(planned.len()).expect("a plan has fewer than 2^32 trials");
-        planned.push(Planned { target_index, workload_index, trial, order });
+        let (role, order) = (Role::Measured, order_after(planned));
+        planned.push(Planned { target_index, workload_index, trial, role, order });
     }
 }
 
@@ -80,7 +138,7 @@ mod tests {
     use super::*;
     use fsdyno_model::ladder::Climb;
     use fsdyno_model::param::Params;
-    use fsdyno_model::target::{Ground, TargetSpec};
+    use fsdyno_model::target::{DeviceSpec, FreshSpec, TargetSpec};
     use fsdyno_model::workload::WorkloadSpec;
 
     fn plan(targets: usize, workloads: usize, trials: u32, seed: u64) -> Plan {
@@ -146,6 +204,33 @@ mod tests {
         assert_eq!(labels[9..12], ["w1 rung 2"; 3]);
         assert_eq!(labels[12..], ["w1 rung 3"; 3]);
         assert!(schedule(&plan).iter().enumerate().all(|(at, one)| one.order as usize == at));
+    }
+
+    #[test]
+    fn what_is_only_traced_comes_last_and_changes_no_order() {
+        let mut plan = plan(3, 2, 4, 11);
+        plan.targets[1].ground = Ground::Fresh(FreshSpec {
+            filesystem: "ext4".to_owned(),
+            mkfs: Vec::new(),
+            mount: String::new(),
+            device: DeviceSpec::LoopImage { size_bytes: None },
+            journal: None,
+        });
+        let untraced = schedule(&plan);
+        for (mode, extra) in [(TraceMode::None, 0), (TraceMode::All, 0), (TraceMode::Explain, 2)] {
+            plan.trace = mode;
+            let planned = schedule(&plan);
+            assert_eq!(planned[..untraced.len()], untraced);
+            assert_eq!(planned.len(), untraced.len() + extra);
+            for (workload_index, one) in planned[untraced.len()..].iter().enumerate() {
+                // Directories serve others too.
+                let is = (one.target_index, one.workload_index, one.trial, one.role);
+                assert_eq!(is, (1, workload_index, 5, Role::Explain));
+            }
+            assert!(planned.iter().enumerate().all(|(at, one)| one.order as usize == at));
+            let traced = planned.iter().filter(|one| one.is_traced(&plan)).count();
+            assert_eq!(traced, if mode == TraceMode::All { 8 } else { extra });
+        }
     }
 
     #[test]

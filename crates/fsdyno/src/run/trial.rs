@@ -1,5 +1,6 @@
 //! One trial from a blank device to a verified filesystem, and its record whatever happens.
 
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use fsdyno_lab::stand::{Limits, StageError, StageErrorKind, Stand};
@@ -8,8 +9,10 @@ use fsdyno_model::outcome::Outcome;
 use fsdyno_model::plan::Plan;
 use fsdyno_model::record::{PhaseRecord, StageTimes, TrialRecord, Warning};
 use fsdyno_model::wire::{self, Manifest, MeasureSpec, Spec, Task, VerifySpec};
+use fsdyno_sys::block::DeviceNumber;
 use fsdyno_sys::clock;
 
+use super::capture::{self, TrialTrace};
 use super::child::{self, Answer, Attendance, End};
 use super::schedule::{self, Planned};
 
@@ -21,6 +24,8 @@ pub struct Setting<'a> {
     pub workspace: &'a Workspace,
     /// Whether the page cache may be dropped.
     pub may_drop_caches: bool,
+    /// Where the block traces of the run are kept.
+    pub trace_directory: PathBuf,
 }
 
 /// Runs one trial; `progress` hears the stage and the share of the trial that is done.
@@ -32,15 +37,8 @@ pub fn execute(
     planned: &Planned,
     progress: &mut dyn FnMut(&str, f64),
 ) -> (TrialRecord, Option<String>) {
-    let target = &setting.plan.targets[planned.target_index];
-    let workload = &setting.plan.workloads[planned.workload_index];
-    let mut record = TrialRecord::planned(
-        &target.label,
-        &workload.label,
-        planned.trial,
-        planned.order,
-        Outcome::Interrupted { stage: "start".to_owned() },
-    );
+    let begun = Outcome::Interrupted { stage: "start".to_owned() };
+    let mut record = planned.record(setting.plan, begun);
     record.started_unix_ns = Some(clock::wall_ns());
     let started = clock::now_ns();
     let mut trial = Trial {
@@ -197,9 +195,14 @@ impl Trial<'_, '_> {
             may_remount: stand.can_remount(),
             watch: stand.watch(),
         });
+        let trace = self.begin_trace(stand);
         let begin = clock::now_ns();
-        let answer = self.child("run", task, stand)?;
+        let answer = self.child("run", task, stand);
         self.record.stages.run_ns = Some(clock::now_ns() - begin);
+        if let Some(trace) = trace {
+            self.end_trace(trace, stand, answer.as_ref().ok().map(|answer| &answer.end));
+        }
+        let answer = answer?;
         self.record.phases = answer.phases;
         self.record.harness_floor_ns = answer.floor_ns;
         self.record.warnings.extend(answer.warnings);
@@ -207,6 +210,38 @@ impl Trial<'_, '_> {
         self.record.activity = answer.activity;
         ended(answer.end, answer.last_phase)?;
         Ok(answer.manifest)
+    }
+
+    /// Begins to trace the devices of the target where that is asked for.
+    fn begin_trace(&mut self, stand: &Stand<'_>) -> Option<TrialTrace> {
+        let plan = self.setting.plan;
+        if !self.planned.is_traced(plan) {
+            return None;
+        }
+        let devices: Vec<DeviceNumber> = (stand.watch().devices.into_iter())
+            .map(|(major, minor)| DeviceNumber { major, minor })
+            .collect();
+        let name = capture::file_name(plan, self.planned);
+        match TrialTrace::begin(&self.setting.trace_directory, &name, &devices) {
+            Ok(trace) => Some(trace),
+            Err(warning) => {
+                self.record.warnings.push(warning);
+                None
+            }
+        }
+    }
+
+    /// Ends the trace once the devices are at rest, so that what the phases left to be written is in it.
+    fn end_trace(&mut self, trace: TrialTrace, stand: &mut Stand<'_>, end: Option<&End>) {
+        match end {
+            Some(End::Interrupted) => return trace.discard(),
+            // Whether they came to rest is no matter of the figures, which are taken.
+            Some(End::Finished) => drop(stand.quiesce()),
+            _ => {}
+        }
+        let (record, warning) = trace.end();
+        self.record.trace = record;
+        self.record.warnings.extend(warning);
     }
 
     fn fsck(&mut self, stand: &mut Stand<'_>) -> Result<(), Unfinished> {

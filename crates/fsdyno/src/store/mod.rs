@@ -63,9 +63,9 @@ pub struct RunLine {
     pub targets: Vec<String>,
     /// Labels of the workloads.
     pub workloads: Vec<String>,
-    /// Trials planned.
+    /// Trials planned whose figures count.
     pub trials_planned: usize,
-    /// Trials that completed.
+    /// Those of them that completed.
     pub trials_completed: usize,
 }
 
@@ -198,7 +198,13 @@ impl Store {
     /// The directory of the block traces of a run; it need not exist.
     #[must_use]
     pub fn trace_directory(&self, run_id: &str) -> PathBuf {
-        self.path.with_extension("traces").join(run_id)
+        Store::traces_beside(&self.path).join(run_id)
+    }
+
+    /// The directory of the block traces of all runs of the database at `path`; it need not exist.
+    #[must_use]
+    pub fn traces_beside(path: &Path) -> PathBuf {
+        path.with_extension("traces")
     }
 
     /// The run whose identifier is or begins with `id`, or the latest.
@@ -227,7 +233,8 @@ impl Store {
         }
     }
 
-    /// The latest run that is not finished, of `plan` when given.
+    /// The latest run that is not finished, of `plan` when given; which of its trials are traced makes it
+    /// no other plan.
     ///
     /// # Errors
     /// Those of the database.
@@ -239,7 +246,8 @@ impl Store {
             statement.query_map([], |row| row.get(0))?.collect::<Result<_, _>>()?;
         for id in ids {
             if let Some(run) = self.load(&id)?
-                && plan.is_none_or(|plan| run.plan == *plan)
+                && plan
+                    .is_none_or(|plan| run.plan == Plan { trace: run.plan.trace, ..plan.clone() })
             {
                 return Ok(Some(run));
             }
@@ -260,7 +268,7 @@ impl Store {
         for id in ids {
             let Some(run) = self.load(&id)? else { continue };
             let completed: usize = self.connection.query_row(
-                "SELECT count(*) FROM trial WHERE run_id = ?1 AND outcome = 'completed'",
+                "SELECT count(*) FROM trial WHERE run_id = ?1 AND outcome = 'completed' AND record ->> 'role' IS NOT 'explain'",
                 [&id],
                 |row| row.get(0),
             )?;

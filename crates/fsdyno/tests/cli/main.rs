@@ -21,3 +21,4 @@ mod project;
 mod refusal;
 mod sandbox;
 mod tidy;
+mod trace;

@@ -47,6 +47,8 @@ impl Sandbox {
             .env("XDG_STATE_HOME", self.path().join("state"))
             .env("XDG_CACHE_HOME", self.path().join("cache"))
             .env_remove("FSDYNO_DB")
+            // Another trial of each target only where a test is about that.
+            .env("FSDYNO_TRACE", "none")
             .env("LC_ALL", "C.UTF-8")
             .stdin(Stdio::null());
         command
@@ -74,6 +76,7 @@ impl Sandbox {
         command.args(["--reuid=65534", "--regid=65534", "--clear-groups"]);
         command.arg(&binary).args(arguments);
         command.current_dir(self.path()).env("LC_ALL", "C.UTF-8").env("HOME", self.path());
+        command.env("FSDYNO_TRACE", "none");
         for (name, directory) in [("DATA", "data"), ("STATE", "state"), ("CACHE", "cache")] {
             command.env(format!("XDG_{name}_HOME"), self.path().join(directory));
         }
