@@ -16,6 +16,7 @@ mod run;
 mod runner;
 mod runs;
 mod show;
+mod trace;
 
 use clap::{Parser, Subcommand};
 pub use output::{result_of, use_color};
@@ -47,6 +48,8 @@ pub enum Verb {
     Report(report::Args),
     /// Ask the results database in SQL
     Query(query::Args),
+    /// Trace a disk, or read traces: what was done to it, when, where and by whom
+    Trace(trace::Args),
     /// List the runs in the results database
     Runs(runs::Args),
     /// List workloads, filesystems, devices or metrics
@@ -80,6 +83,7 @@ impl Verb {
             Verb::Show(args) => args.execute(),
             Verb::Report(args) => args.execute(),
             Verb::Query(args) => args.execute(),
+            Verb::Trace(args) => args.execute(),
             Verb::Runs(args) => args.execute(),
             Verb::List(args) => args.execute(),
             Verb::Dataset(args) => args.execute(),
