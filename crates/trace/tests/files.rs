@@ -352,6 +352,11 @@ fn streams_of_the_blk_tracer_are_read() {
         if options.len() == 2 {
             assert_eq!(totals, count_records(std::slice::from_ref(&path)));
             pipe_to_example(&bytes, events.len());
+            let name = directory.path().join("again");
+            write_to(blktrace::Writer::create(&name, 2).unwrap(), &events, &info);
+            if has("blkparse") {
+                assert_eq!(blkparse(&name).0, totals);
+            }
         }
         // There and back again through our own form.
         let ours = directory.path().join("ours");

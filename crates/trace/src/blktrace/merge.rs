@@ -10,9 +10,10 @@ use super::record::Layout;
 use super::stream::{Stream, name_of};
 use crate::open::input::{self, Input};
 
-/// Records of all files together among which the order is mended, and of one file at least.
-const WINDOW: usize = 32_768;
-const WINDOW_MIN: usize = 1024;
+/// Records of one file among which the order is mended. A processor is seldom more than some records
+/// behind itself; where one stream has the records of all, one may be behind by a buffer of another.
+const WINDOW_OF_ONE: usize = 32_768;
+const WINDOW_OF_EACH: usize = 2048;
 /// Events of a batch.
 const BATCH_EVENTS: usize = 8192;
 /// Devices and processes that a trace may have; more come of damage only.
@@ -37,7 +38,7 @@ pub struct Reader {
 impl Reader {
     /// Reads `inputs`, each with its layout.
     pub(crate) fn new(inputs: Vec<(Input, Layout)>) -> Reader {
-        let window = (WINDOW / inputs.len().max(1)).max(WINDOW_MIN);
+        let window = if inputs.len() == 1 { WINDOW_OF_ONE } else { WINDOW_OF_EACH };
         let stream = |(input, layout)| Stream::new(input, layout, window);
         Reader {
             streams: inputs.into_iter().map(stream).collect(),
@@ -69,21 +70,27 @@ impl Reader {
 
     /// Takes the events of one stream that come before those of all others.
     fn take_run(&mut self, stream: usize, batch: &mut Vec<TraceEvent>) -> io::Result<()> {
-        let bound = self.order.last().copied();
-        let room = BATCH_EVENTS - batch.len();
-        let mut taken = 0;
-        for event in self.streams[stream].ready().iter().take(room) {
-            if bound.is_some_and(|bound| (event.time_ns, stream) > bound) {
-                break;
-            }
-            taken += 1;
+        // Of two at the same time that of the lower processor comes first.
+        let bound_ns = self.order.last().map_or(u64::MAX, |&(time_ns, other)| {
+            if stream < other { time_ns } else { time_ns.saturating_sub(1) }
+        });
+        let ready = self.streams[stream].ready();
+        let ready = &ready[..ready.len().min(BATCH_EVENTS - batch.len())];
+        let taken = ready.iter().take_while(|event| event.time_ns <= bound_ns).count();
+        let run = &ready[..taken];
+        if self.start_ns.is_none() {
+            let first = run.iter().find(|event| name_of(event).is_none());
+            self.start_ns = first.map(|event| event.time_ns);
+        }
+        let start_ns = self.start_ns.unwrap_or(0);
+        let mut last_device = self.last_device;
+        for event in run {
             if let Some(name) = name_of(event) {
                 self.processes.learn(event.process, &name, &mut self.info);
                 continue;
             }
-            let start_ns = *self.start_ns.get_or_insert(event.time_ns);
-            if self.last_device != Some(event.device) {
-                self.last_device = Some(event.device);
+            if last_device != Some(event.device) {
+                last_device = Some(event.device);
                 if self.devices.insert(event.device) {
                     add_device(event.device, &mut self.info)?;
                 }
@@ -91,6 +98,7 @@ impl Reader {
             let process = self.processes.index(event.process, &mut self.info);
             batch.push(TraceEvent { time_ns: event.time_ns - start_ns, process, ..*event });
         }
+        self.last_device = last_device;
         self.streams[stream].consume(taken);
         Ok(())
     }
@@ -109,6 +117,7 @@ impl Reader {
 impl TraceSource for Reader {
     fn next_batch(&mut self, batch: &mut Vec<TraceEvent>) -> io::Result<bool> {
         batch.clear();
+        batch.reserve(BATCH_EVENTS);
         if !self.is_started {
             self.start()?;
         }
@@ -143,7 +152,7 @@ struct Processes {
     /// By number: the index, and whether its name is known.
     known: HashMap<u32, (u32, bool)>,
     /// Number and index of processes that were asked for, at the low bits of their number.
-    recent: Vec<(u32, u32)>,
+    recent: Box<[(u32, u32); RECENT]>,
 }
 
 const RECENT: usize = 256;
@@ -151,7 +160,7 @@ const NOBODY: (u32, u32) = (u32::MAX, u32::MAX);
 
 impl Processes {
     fn new() -> Processes {
-        Processes { known: HashMap::new(), recent: vec![NOBODY; RECENT] }
+        Processes { known: HashMap::new(), recent: Box::new([NOBODY; RECENT]) }
     }
 
     /// The index of a process in `info`.

@@ -177,10 +177,8 @@ impl<const BIG: bool, const BYTES: usize> Record<'_, BIG, BYTES> {
             kind = Action::Other;
         }
         let failed = kind == Action::Complete && self.u16(if Self::V2 { 48 } else { 44 }) != 0;
-        let mut flags = flags_of(categories);
-        if failed {
-            flags = flags.with(Flags::ERROR);
-        }
+        let error = u16::from(failed) * Flags::ERROR.0;
+        let flags = flags_of(categories).with(Flags(error));
         TraceEvent {
             time_ns: self.time_ns(),
             sector: self.u64(16),
@@ -203,19 +201,39 @@ pub(super) fn number_32<const BIG: bool>(bytes: &[u8], at: usize) -> u32 {
 /// What the categories say of a request. The kernel calls a discard a write; nothing is written.
 #[inline(always)]
 fn flags_of(categories: u64) -> Flags {
-    let bit = |category: u64, flag: Flags| {
-        (categories >> category.trailing_zeros() & 1) << flag.0.trailing_zeros()
-    };
-    let written = bit(WRITE, Flags::WRITE) & !bit(DISCARD, Flags::WRITE);
-    let bits = written
-        | bit(DISCARD, Flags::DISCARD)
-        | bit(FLUSH, Flags::FLUSH)
-        | bit(FUA, Flags::FUA)
-        | bit(SYNC, Flags::SYNC)
-        | bit(METADATA, Flags::METADATA)
-        | bit(READAHEAD, Flags::READAHEAD);
-    Flags(bits as u16)
+    let low = FLAGS_OF[0][(categories & 0xff) as usize];
+    let bits = low | FLAGS_OF[1][(categories >> 8 & 0xff) as usize];
+    let is_discard = bits >> Flags::DISCARD.0.trailing_zeros() & 1;
+    Flags(u16::from(bits & !(is_discard << Flags::WRITE.0.trailing_zeros())))
 }
+
+/// Flags by the lower and by the upper byte of the categories.
+static FLAGS_OF: [[u8; 256]; 2] = {
+    let pairs = [
+        (WRITE, Flags::WRITE),
+        (DISCARD, Flags::DISCARD),
+        (FLUSH, Flags::FLUSH),
+        (FUA, Flags::FUA),
+        (SYNC, Flags::SYNC),
+        (METADATA, Flags::METADATA),
+        (READAHEAD, Flags::READAHEAD),
+    ];
+    let mut table = [[0; 256]; 2];
+    let mut index = 0;
+    while index < 512 {
+        let (half, byte) = (index / 256, index % 256);
+        let categories = (byte as u64) << (8 * half);
+        let mut pair = 0;
+        while pair < pairs.len() {
+            if categories & pairs[pair].0 != 0 {
+                table[half][byte] |= pairs[pair].1.0 as u8;
+            }
+            pair += 1;
+        }
+        index += 1;
+    }
+    table
+};
 
 /// The categories of a request, as the kernel gives them.
 pub(super) fn categories_of(flags: Flags) -> u64 {

@@ -15,6 +15,9 @@ use crate::open::input::{self, Input};
 /// and `device`. It stays within this module and `merge`.
 const NAME: Flags = Flags(1 << 15);
 
+/// Windows of records in memory; all but one of them are handed out at once.
+const HELD: usize = 4;
+
 /// The name that such an event bears.
 #[inline]
 pub(super) fn name_of(event: &TraceEvent) -> Option<[u8; 16]> {
@@ -72,7 +75,7 @@ impl Stream {
         Stream {
             input,
             layout,
-            events: Vec::with_capacity(2 * window),
+            events: Vec::with_capacity(HELD * window),
             next: 0,
             ready: 0,
             window,
@@ -104,7 +107,7 @@ impl Stream {
         (self.next, self.ready) = (0, 0);
         // What was held back is in order.
         let mut is_ordered = true;
-        while !self.ended && self.events.len() < 2 * self.window {
+        while !self.ended && self.events.len() < HELD * self.window {
             is_ordered &= self.decode(floor_ns, info)?;
         }
         if !is_ordered {
@@ -123,7 +126,7 @@ impl Stream {
     fn decode(&mut self, floor_ns: u64, info: &mut TraceInfo) -> io::Result<bool> {
         let mut target = Target {
             events: &mut self.events,
-            limit: 2 * self.window,
+            limit: HELD * self.window,
             floor_ns,
             is_ordered: true,
             late_events: 0,

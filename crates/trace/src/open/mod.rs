@@ -14,9 +14,8 @@ use crate::blktrace::{self, Layout};
 use crate::stored;
 use input::Input;
 
-/// Bytes that are read at once of all files together, and of each at least.
-const ROOM_BYTES: usize = 1 << 20;
-const ROOM_BYTES_MIN: usize = 64 << 10;
+/// Bytes of a file that are read at once: they are decoded while a processor still has them near.
+const ROOM_BYTES: usize = 128 << 10;
 /// What stands between the name of a trace of blktrace(8) and the number of a processor.
 const INFIX: &[u8] = b".blktrace.";
 
@@ -39,9 +38,8 @@ pub fn open(path: &Path) -> io::Result<Box<dyn TraceSource>> {
 /// # Errors
 /// As of [`open`].
 pub fn open_files(paths: &[PathBuf]) -> io::Result<Box<dyn TraceSource>> {
-    let room_bytes = (ROOM_BYTES / paths.len().max(1)).max(ROOM_BYTES_MIN);
     let mut inputs =
-        paths.iter().map(|path| Input::open(path, room_bytes)).collect::<io::Result<Vec<_>>>()?;
+        paths.iter().map(|path| Input::open(path, ROOM_BYTES)).collect::<io::Result<Vec<_>>>()?;
     if let ([path], [input]) = (paths, inputs.as_mut_slice())
         && stored::is_ours(input.fill(Layout::DETECT_BYTES)?)
     {
