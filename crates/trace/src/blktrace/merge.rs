@@ -14,6 +14,7 @@ use crate::open::input::{self, Input};
 /// behind itself; where one stream has the records of all, one may be behind by a buffer of another.
 const WINDOW_OF_ONE: usize = 32_768;
 const WINDOW_OF_EACH: usize = 2048;
+const WINDOW_OF_MANY: usize = 512;
 /// Events of a batch.
 const BATCH_EVENTS: usize = 8192;
 /// Devices and processes that a trace may have; more come of damage only.
@@ -38,7 +39,11 @@ pub struct Reader {
 impl Reader {
     /// Reads `inputs`, each with its layout.
     pub(crate) fn new(inputs: Vec<(Input, Layout)>) -> Reader {
-        let window = if inputs.len() == 1 { WINDOW_OF_ONE } else { WINDOW_OF_EACH };
+        let window = match inputs.len() {
+            1 => WINDOW_OF_ONE,
+            2..64 => WINDOW_OF_EACH,
+            _ => WINDOW_OF_MANY,
+        };
         let stream = |(input, layout)| Stream::new(input, layout, window);
         Reader {
             streams: inputs.into_iter().map(stream).collect(),

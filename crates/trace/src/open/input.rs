@@ -11,7 +11,7 @@ use fsdyno_model::trace::TraceInfo;
 
 /// A stream of bytes with a window on what comes next.
 pub(crate) struct Input {
-    source: Box<dyn Read>,
+    source: Box<dyn Read + Send>,
     name: String,
     /// Bytes `start..end` of it are read and not yet consumed.
     buffer: Vec<u8>,
@@ -32,7 +32,7 @@ impl fmt::Debug for Input {
 
 impl Input {
     /// A stream that messages call `name`; at least `room_bytes` of it are read at once.
-    pub(crate) fn new(source: Box<dyn Read>, name: String, room_bytes: usize) -> Input {
+    pub(crate) fn new(source: Box<dyn Read + Send>, name: String, room_bytes: usize) -> Input {
         Input {
             source,
             name,

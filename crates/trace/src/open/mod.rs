@@ -1,5 +1,6 @@
 //! Opening a trace whatever its form: found out from its first bytes, never from its name.
 
+mod ahead;
 pub(crate) mod input;
 
 use std::collections::BTreeMap;
@@ -12,6 +13,7 @@ use fsdyno_model::trace::TraceSource;
 
 use crate::blktrace::{self, Layout};
 use crate::stored;
+use ahead::Ahead;
 use input::Input;
 
 /// Bytes of a file that are read at once: they are decoded while a processor still has them near.
@@ -21,7 +23,7 @@ const INFIX: &[u8] = b".blktrace.";
 
 /// Opens a trace. `path` is one of our own files; a file of blktrace(8), one processor's or all of them
 /// (`NAME.blktrace.0` stands for all of `NAME.blktrace.*`, and so does `NAME`); or a stream of the `blk`
-/// tracer. `-` is standard input.
+/// tracer. `-` is standard input. It is read ahead on a thread of its own.
 ///
 /// # Errors
 /// Those of the filesystem; `InvalidData` when it is no trace that is known.
@@ -44,7 +46,7 @@ pub fn open_files(paths: &[PathBuf]) -> io::Result<Box<dyn TraceSource>> {
         && stored::is_ours(input.fill(Layout::DETECT_BYTES)?)
     {
         // It looks at the end of the file first.
-        return Ok(Box::new(stored::Reader::open(path)?));
+        return Ok(Box::new(Ahead::new(stored::Reader::open(path)?)?));
     }
     open_inputs(inputs)
 }
@@ -87,7 +89,7 @@ fn open_inputs(inputs: Vec<Input>) -> io::Result<Box<dyn TraceSource>> {
             if count > 1 {
                 return Err(invalid(input.name(), "is a trace of its own; open it alone"));
             }
-            return Ok(Box::new(stored::Reader::new(input)?));
+            return Ok(Box::new(Ahead::new(stored::Reader::new(input)?)?));
         }
         // A processor that did nothing has an empty file.
         if bytes.is_empty() {
@@ -113,7 +115,7 @@ fn open_inputs(inputs: Vec<Input>) -> io::Result<Box<dyn TraceSource>> {
     if known.is_empty() {
         return Err(invalid(&names.join(", "), "nothing was traced: no bytes"));
     }
-    Ok(Box::new(blktrace::Reader::new(known)))
+    Ok(Box::new(Ahead::new(blktrace::Reader::new(known))?))
 }
 
 fn invalid(name: &str, what: &str) -> io::Error {
