@@ -14,33 +14,31 @@ use std::sync::Arc;
 
 use rustix::io::Errno;
 
+use crate::cpu::process_clock_ns;
+use crate::newcomers::Newcomers;
 use crate::process::parse_stat;
 
 /// The parent of all kernel threads, itself one.
 const KTHREADD: u32 = 2;
 
-/// Watches the kernel's threads. Descriptors are kept, and `/proc` is searched for new threads only
-/// when a process or thread has been started anywhere since the last sample.
+/// Watches the kernel's threads. Their processor-time clocks are read ([`process_clock_ns`]), of workers
+/// the name is kept open, and new threads are looked for only when a process or thread has been started
+/// anywhere since the last sample.
 #[derive(Debug)]
 pub struct KernelThreads {
     threads: Vec<Thread>,
     /// Numbers of the watched threads.
     watched: HashSet<u32>,
-    /// Numbers seen that are no kernel threads.
-    others: HashSet<u32>,
-    loadavg: Option<File>,
-    newest_pid: Option<u32>,
+    newcomers: Option<Newcomers>,
     names: HashMap<Arc<str>, usize>,
     totals: Vec<NamedTime>,
-    tick_ns: u64,
+    /// Gives the time that a thread has burnt; `None` once it has ended.
+    clock_ns: fn(u32) -> Option<u64>,
 }
 
 #[derive(Debug)]
 struct Thread {
     pid: u32,
-    times: File,
-    /// Whether `times` is `schedstat` (nanoseconds) or, without it, `stat` (ticks).
-    nanoseconds: bool,
     /// Kept for workers, whose name changes.
     comm: Option<File>,
     cpu_ns: u64,
@@ -102,32 +100,29 @@ impl KernelThreads {
     /// Starts watching; `None` where the kernel's threads are not visible, as in a container, and where
     /// to watch them all takes more than half of the files that this process may have open.
     ///
-    /// Takes one descriptor per thread, two per worker, and raises the process's soft limit of open
-    /// files to the hard one.
+    /// Takes one descriptor per worker, and raises the process's soft limit of open files to the hard one.
     pub fn new() -> Option<Self> {
         let kthreadd = parse_stat(&fs::read_to_string(format!("/proc/{KTHREADD}/stat")).ok()?)?;
         let name = fs::read_to_string(format!("/proc/{KTHREADD}/comm")).ok()?;
         if name.trim_end() != "kthreadd" || kthreadd.parent_pid != 0 {
             return None;
         }
+        let affordable = crate::descriptors::raise_limit() / 2;
+        let (newcomers, all) = Newcomers::new();
         let mut watcher = Self {
             threads: Vec::new(),
             watched: HashSet::new(),
-            others: HashSet::new(),
-            loadavg: File::open("/proc/loadavg").ok(),
-            newest_pid: None,
+            newcomers: Some(newcomers),
             names: HashMap::new(),
             totals: Vec::new(),
-            tick_ns: crate::cpu::tick_ns(),
+            clock_ns: process_clock_ns,
         };
-        let affordable = crate::descriptors::raise_limit() / 2;
-        watcher.find_new_threads();
-        let workers = watcher.threads.iter().filter(|thread| thread.comm.is_some()).count();
-        let kept = (watcher.threads.len() + workers) as u64;
-        (kept > 0 && kept <= affordable).then_some(watcher)
+        watcher.watch_among(&all);
+        let workers = watcher.threads.iter().filter(|thread| thread.comm.is_some()).count() as u64;
+        (!watcher.threads.is_empty() && workers <= affordable).then_some(watcher)
     }
 
-    /// The time burnt under each name so far. Costs about a microsecond per thread.
+    /// The time burnt under each name so far. Costs about half a microsecond per thread.
     pub fn sample(&mut self) -> KernelThreadSample {
         self.find_new_threads();
         let mut threads = std::mem::take(&mut self.threads);
@@ -144,15 +139,11 @@ impl KernelThreads {
 
     /// Charges what `thread` burnt since the last time; false once it has ended.
     fn update(&mut self, thread: &mut Thread) -> bool {
-        let mut buffer = [0; 512];
-        let Some(cpu_ns) = read_text(&thread.times, &mut buffer)
-            .and_then(|text| parse_times(text, thread.nanoseconds, self.tick_ns))
-        else {
-            return false;
-        };
+        let Some(cpu_ns) = (self.clock_ns)(thread.pid) else { return false };
         let burnt = cpu_ns.saturating_sub(thread.cpu_ns);
         if burnt > 0 {
             thread.cpu_ns = cpu_ns;
+            let mut buffer = [0; 128];
             if let Some(name) = thread.comm.as_ref().and_then(|comm| read_text(comm, &mut buffer)) {
                 thread.name = self.name_index(name);
             }
@@ -185,50 +176,35 @@ impl KernelThreads {
 
     /// Watches kernel threads that have appeared, if any process at all has since the last search.
     fn find_new_threads(&mut self) {
-        let mut buffer = [0; 128];
-        let newest =
-            self.loadavg.as_ref().and_then(|file| newest_pid(read_text(file, &mut buffer)?));
-        if newest.is_some() && newest == self.newest_pid {
-            return;
+        if let Some(candidates) = self.newcomers.as_mut().and_then(Newcomers::since) {
+            self.watch_among(&candidates);
         }
-        self.newest_pid = newest;
-        let Ok(processes) = fs::read_dir("/proc") else { return };
-        let mut others = HashSet::with_capacity(self.others.len());
-        for entry in processes.flatten() {
-            let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else {
-                continue;
-            };
-            if self.watched.contains(&pid) {
-                continue;
-            }
-            if self.others.contains(&pid) || !self.watch(pid) {
-                others.insert(pid);
-            }
-        }
-        self.others = others;
     }
 
-    /// Starts watching `pid` if it is a kernel thread; false if it is none, or has ended.
-    fn watch(&mut self, pid: u32) -> bool {
+    /// Watches those of `candidates` that are kernel threads and not watched yet.
+    fn watch_among(&mut self, candidates: &[u32]) {
+        for &pid in candidates {
+            if !self.watched.contains(&pid) && (self.clock_ns)(pid).is_some() {
+                self.watch(pid);
+            }
+        }
+    }
+
+    /// Starts watching `pid` if it is a kernel thread.
+    fn watch(&mut self, pid: u32) {
         let stat =
             fs::read_to_string(format!("/proc/{pid}/stat")).ok().and_then(|text| parse_stat(&text));
         if pid != KTHREADD && stat.is_none_or(|stat| stat.parent_pid != KTHREADD) {
-            return false;
+            return;
         }
-        let Ok(comm) = fs::read_to_string(format!("/proc/{pid}/comm")) else { return false };
-        let schedstat = open_kept(&format!("/proc/{pid}/schedstat"));
-        let nanoseconds = schedstat.is_some();
-        let Some(times) = schedstat.or_else(|| open_kept(&format!("/proc/{pid}/stat"))) else {
-            return false;
-        };
+        let Ok(comm) = fs::read_to_string(format!("/proc/{pid}/comm")) else { return };
         let is_worker = comm.starts_with("kworker/");
         let comm_file = if is_worker { open_kept(&format!("/proc/{pid}/comm")) } else { None };
         let name = self.name_index(&comm);
         // What it burnt before the watch began counts from 0: for the first sample that is the base
         // line, for a thread that appeared later it is all its own.
-        self.threads.push(Thread { pid, times, nanoseconds, comm: comm_file, cpu_ns: 0, name });
+        self.threads.push(Thread { pid, comm: comm_file, cpu_ns: 0, name });
         self.watched.insert(pid);
-        true
     }
 }
 
@@ -254,93 +230,63 @@ fn read_text<'a>(file: &File, buffer: &'a mut [u8]) -> Option<&'a str> {
     }
 }
 
-/// Cumulative time from `schedstat` (its first number) or from `stat`.
-fn parse_times(text: &str, nanoseconds: bool, tick_ns: u64) -> Option<u64> {
-    if nanoseconds {
-        text.split_whitespace().next()?.parse().ok()
-    } else {
-        parse_stat(text)?.cpu_ticks.checked_mul(tick_ns)
-    }
-}
-
-/// The process number given out last, at the end of `/proc/loadavg`.
-fn newest_pid(loadavg: &str) -> Option<u32> {
-    loadavg.split_whitespace().nth(4)?.parse().ok()
-}
-
 #[cfg(test)]
 mod tests {
+    use std::cell::RefCell;
+
     use super::*;
+
+    thread_local! {
+        /// What the threads of the test have burnt.
+        static CLOCKS: RefCell<HashMap<u32, u64>> = RefCell::default();
+    }
+
+    fn set_clock(pid: u32, cpu_ns: u64) {
+        CLOCKS.with_borrow_mut(|clocks| clocks.insert(pid, cpu_ns));
+    }
 
     fn empty() -> KernelThreads {
         KernelThreads {
             threads: Vec::new(),
             watched: HashSet::new(),
-            others: HashSet::new(),
-            loadavg: None,
-            newest_pid: None,
+            newcomers: None,
             names: HashMap::new(),
             totals: Vec::new(),
-            tick_ns: 10_000_000,
+            clock_ns: |pid| CLOCKS.with_borrow(|clocks| clocks.get(&pid).copied()),
         }
-    }
-
-    fn thread_on(directory: &std::path::Path, pid: u32, worker: bool, name: usize) -> Thread {
-        let open = |kind: &str| File::open(directory.join(format!("{kind}{pid}"))).unwrap();
-        Thread {
-            pid,
-            times: open("schedstat"),
-            nanoseconds: true,
-            comm: worker.then(|| open("comm")),
-            cpu_ns: 0,
-            name,
-        }
-    }
-
-    /// The part of [`KernelThreads::sample`] that does not search `/proc`.
-    fn sample(watcher: &mut KernelThreads) -> KernelThreadSample {
-        watcher.loadavg = None;
-        let mut threads = std::mem::take(&mut watcher.threads);
-        threads.retain_mut(|thread| watcher.update(thread));
-        watcher.threads = threads;
-        KernelThreadSample { totals: watcher.totals.clone(), threads: watcher.threads.len() }
     }
 
     #[test]
     fn work_is_charged_to_the_name_borne_and_survives_the_thread() {
         let directory = tempfile::tempdir().unwrap();
-        let write = |name: &str, text: &str| fs::write(directory.path().join(name), text).unwrap();
-        write("schedstat7", "100 0 1\n");
-        write("comm7", "kworker/u8:3-events\n");
-        write("schedstat8", "50 0 1\n");
+        let comm = directory.path().join("comm");
+        let name = |name: &str| fs::write(&comm, name).unwrap();
+        name("kworker/u8:3-events\n");
+        (set_clock(7, 100), set_clock(8, 50));
         let mut watcher = empty();
         let (worker, journal) =
             (watcher.name_index("kworker/u8:3-events"), watcher.name_index("jbd2/loop0-8"));
         watcher.threads = vec![
-            thread_on(directory.path(), 7, true, worker),
-            thread_on(directory.path(), 8, false, journal),
+            Thread { pid: 7, comm: Some(File::open(&comm).unwrap()), cpu_ns: 0, name: worker },
+            Thread { pid: 8, comm: None, cpu_ns: 0, name: journal },
         ];
-        let first = sample(&mut watcher);
+        let first = watcher.sample();
 
-        write("schedstat7", "400 0 2\n");
-        write("comm7", "kworker/u8:3+flush-7:0\n");
-        write("schedstat8", "60 0 2\n");
-        let second = sample(&mut watcher);
-        write("schedstat7", "1000 0 3\n");
-        write("comm7", "kworker/u8:3-events\n");
-        write("schedstat8", "");
-        let third = sample(&mut watcher);
+        name("kworker/u8:3+flush-7:0\n");
+        (set_clock(7, 400), set_clock(8, 60));
+        let second = watcher.sample();
+        name("kworker/u8:3-events\n");
+        set_clock(7, 1000);
+        CLOCKS.with_borrow_mut(|clocks| clocks.remove(&8));
+        let third = watcher.sample();
 
         let flush = |name: &str| workqueue(name) == Some("flush-7:0");
         assert_eq!(charge(&first, &second, flush), 300);
         assert_eq!(charge(&second, &third, flush), 0);
         assert_eq!(charge(&first, &third, flush), 300, "a name change must not move earlier work");
         assert_eq!(charge(&first, &third, |name| name.ends_with("-events")), 600);
-        assert_eq!(
-            charge(&first, &third, |name| name.starts_with("jbd2/")),
-            10,
-            "kept after its end"
-        );
+        let journal = |name: &str| name.starts_with("jbd2/");
+        assert_eq!(charge(&first, &third, journal), 10, "kept after its end");
         assert_eq!(charge(&first, &third, |_| true), 910);
         assert_eq!((second.thread_count(), third.thread_count()), (2, 1));
         assert_eq!(charge(&third, &first, |_| true), 0);
@@ -360,20 +306,5 @@ mod tests {
         ] {
             assert_eq!(workqueue(name), queue, "{name}");
         }
-    }
-
-    #[test]
-    fn times_are_parsed_or_refused() {
-        assert_eq!(parse_times("123 4 5\n", true, 10), Some(123));
-        assert_eq!(
-            parse_times("9 (x) S 2 0 0 0 -1 0 0 0 0 0 7 5 0 0 20 0 1 0 33 0", false, 10),
-            Some(120)
-        );
-        for text in ["", " ", "x", "-1 0 0"] {
-            assert_eq!(parse_times(text, true, 10), None, "{text:?}");
-            assert_eq!(parse_times(text, false, 10), None, "{text:?}");
-        }
-        assert_eq!(newest_pid("0.22 0.42 0.26 2/85 11820\n"), Some(11820));
-        assert_eq!(newest_pid("0.22 0.42"), None);
     }
 }

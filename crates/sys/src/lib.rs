@@ -49,6 +49,7 @@ pub mod kthreads;
 pub mod loopdev;
 pub mod mount;
 mod mount_options;
+mod newcomers;
 pub mod orphans;
 pub mod pressure;
 pub mod process;

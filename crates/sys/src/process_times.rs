@@ -12,16 +12,15 @@
 //! last sample; and which family a process belongs to that was orphaned before it was seen.
 
 use std::collections::HashMap;
-use std::fs::{self, File};
+use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::time::{Duration, Instant};
 
 use crate::cpu::{children_times, process_clock_ns, tick_ns};
+use crate::newcomers::Newcomers;
 
 /// With more processes than this, those of others are not watched one by one.
 const MOST_PROCESSES: usize = 2000;
-/// So many new numbers are tried one by one; with more, or fewer than none, `/proc` is listed.
-const MOST_TRIED: u32 = 200;
 /// How often children's times of others are read at most.
 const CHILDREN_PERIOD: Duration = Duration::from_secs(1);
 /// The flag of kernel threads in `/proc/PID/stat` (`PF_KTHREAD`).
@@ -95,8 +94,7 @@ pub struct Processes {
     processes: HashMap<u32, Process>,
     /// Children of this process.
     own: Waited,
-    loadavg: Option<File>,
-    newest_pid: Option<u32>,
+    newcomers: Newcomers,
     /// Whether processes were started since the others' children were read.
     others_stale: bool,
     others_read: Instant,
@@ -117,21 +115,20 @@ impl Processes {
     /// are visible.
     #[must_use]
     pub fn new(with_others: bool) -> Self {
+        let (newcomers, all) = Newcomers::new();
         let mut watcher = Self {
             own_pid: std::process::id(),
             starter_pid: std::os::unix::process::parent_id(),
             with_others,
             processes: HashMap::new(),
             own: Waited { children_ns: own_children_ns(), ..Waited::default() },
-            loadavg: File::open("/proc/loadavg").ok(),
-            newest_pid: None,
+            newcomers,
             others_stale: false,
             others_read: Instant::now(),
             totals: FamilyTimes::default(),
             tick_ns: tick_ns(),
         };
-        watcher.newest_pid = watcher.read_newest();
-        watcher.watch(&listed(), true);
+        watcher.watch(&all, true);
         watcher.totals.others_ns = watcher.with_others.then_some(0);
         watcher
     }
@@ -244,28 +241,9 @@ impl Processes {
 
     /// Watches what has been started since the last time; whether anything has.
     fn find_new(&mut self) -> bool {
-        let newest = self.read_newest();
-        if newest.is_some() && newest == self.newest_pid {
-            return false;
-        }
-        let few = newest.zip(self.newest_pid).filter(|(newest, before)| {
-            // Numbers are given out in ascending order, and begin anew after the highest.
-            newest > before && newest - before <= MOST_TRIED
-        });
-        let candidates = match few {
-            Some((newest, before)) => (before + 1..=newest).collect(),
-            None => listed(),
-        };
-        self.newest_pid = newest;
+        let Some(candidates) = self.newcomers.since() else { return false };
         self.watch(&candidates, false);
         true
-    }
-
-    fn read_newest(&self) -> Option<u32> {
-        let mut buffer = [0; 128];
-        let count = self.loadavg.as_ref()?.read_at(&mut buffer, 0).ok()?;
-        let text = std::str::from_utf8(&buffer[..count]).ok()?;
-        text.split_whitespace().nth(4)?.parse().ok()
     }
 
     /// Takes up those of `candidates` that are processes and not known yet. What they have burnt so far
@@ -323,12 +301,6 @@ impl Processes {
         }
         Family::Other
     }
-}
-
-/// Numbers of all processes.
-fn listed() -> Vec<u32> {
-    let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
-    entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
 }
 
 fn own_children_ns() -> u64 {
