@@ -14,9 +14,16 @@ run_our_trace_reader() {
     record decode fsdyno "$(printed read_events_per_s)"
 }
 
+# All that `fsdyno trace` finds out of it, as figures.
+run_our_analysis() {
+    measure "$fsdyno" trace "$outer/trace" --json --quiet
+    record analysis fsdyno "$(awk -v n="$trace_events" -v t="$wall_s" 'BEGIN { print n / t }')"
+}
+
 run_blkparse() {
     measure blkparse -D "$outer" -i trace -f ''
     record read blkparse "$(awk -v n="$trace_events" -v t="$wall_s" 'BEGIN { print n / t }')"
+    record analysis blkparse "$(awk -v n="$trace_events" -v t="$wall_s" 'BEGIN { print n / t }')"
     record cpu blkparse "$(awk -v u="$user_s" -v s="$system_s" 'BEGIN { print u + s }')"
     grep -q "^Events (trace): *$trace_events entries" "$scratch/out" ||
         fail "blkparse did not see $trace_events events: $(grep '^Events' "$scratch/out")"
@@ -25,6 +32,7 @@ run_blkparse() {
 run_blkparse_lines() {
     measure blkparse -D "$outer" -i trace
     record read lines "$(awk -v n="$trace_events" -v t="$wall_s" 'BEGIN { print n / t }')"
+    record analysis lines "$(awk -v n="$trace_events" -v t="$wall_s" 'BEGIN { print n / t }')"
 }
 
 run_our_form() {
@@ -55,7 +63,7 @@ suite_trace_files() {
     local bytes_per_side=0 rounds=$(((rounds + 1) / 2))
     fresh_directory
     measure "$trace_convert" "synthetic:$trace_events" "blktrace:$outer/trace:2"
-    run_rounds our_trace_reader blkparse our_form
+    run_rounds our_trace_reader blkparse our_analysis our_form
     run_blkparse_lines
     rm -f "$outer"/trace.*
     printf 'block traces: %d events of two processors, medians of %d interleaved rounds\n' "$trace_events" "$rounds"
@@ -63,6 +71,8 @@ suite_trace_files() {
     compare 'events/s, blkparse, summary only' read blkparse min 20
     compare 'CPU s, blkparse, summary only' cpu blkparse max 0.05
     compare 'events/s, blkparse, all lines' read lines min 20
+    compare 'analysed/s, blkparse, summary only' analysis blkparse min 20
+    compare 'analysed/s, blkparse, all lines' analysis lines min 20
     alone 'decoded events/s' decode min 20000000
     alone 'own form, events written/s' write min 5000000
     alone 'own form, events read/s' stored min 20000000

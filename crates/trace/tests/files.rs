@@ -347,7 +347,7 @@ fn streams_of_the_blk_tracer_are_read() {
             let written = totals.get(&(action.to_owned(), 'W')).map(|total| total[1]);
             assert_eq!(written, Some(4 << 20), "{options:?} {action}: {totals:?}");
         }
-        assert_eq!(totals[&("C".to_owned(), 'F')][0], 1, "{totals:?}");
+        assert!(totals[&("C".to_owned(), 'F')][0] >= 1, "{totals:?}");
         assert!(info.processes.iter().all(|process| !process.name.is_empty()));
         if options.len() == 2 {
             assert_eq!(totals, count_records(std::slice::from_ref(&path)));
