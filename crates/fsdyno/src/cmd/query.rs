@@ -57,8 +57,7 @@ impl Args {
         let store = Store::open_existing(&path)?;
         let connection = open(&path)?;
         let Some(sql) = &self.sql else {
-            let listed = listed(&connection)?;
-            self.print(&listed)?;
+            self.print_list(&listed(&connection)?)?;
             return Ok(true);
         };
         let sql = match sql.as_str() {
@@ -76,6 +75,21 @@ impl Args {
         }
         self.print(&answer(&connection, &sql)?)?;
         Ok(true)
+    }
+
+    /// The columns of a table are many words: here they are wrapped instead of cut.
+    fn print_list(&self, listed: &Answer) -> anyhow::Result<()> {
+        if self.json || self.csv {
+            return self.print(listed);
+        }
+        let word = |cell: &Cell| match cell {
+            Cell::Text(text) => text.clone(),
+            _ => String::new(),
+        };
+        let words: Vec<Vec<String>> =
+            listed.rows.iter().map(|row| row.iter().map(word).collect()).collect();
+        let width = output::table_options().width;
+        output::print(&fsdyno_report::list::columns(&["NAME", "KIND", "COLUMNS"], &words, width))
     }
 
     fn print(&self, answer: &Answer) -> anyhow::Result<()> {
@@ -207,7 +221,9 @@ fn answer(connection: &Connection, sql: &str) -> anyhow::Result<Answer> {
     }
     let head: Vec<String> = statement.column_names().into_iter().map(str::to_owned).collect();
     if head.is_empty() {
-        return Err(bad_input("SQL: it gives no rows (fsdyno query alone lists the tables)"));
+        return Err(bad_input(
+            "SQL: only what reads is answered, such as SELECT (fsdyno query alone lists the tables)",
+        ));
     }
     let mut rows = Vec::new();
     let mut found = statement.query([]).map_err(said)?;

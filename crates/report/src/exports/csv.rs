@@ -24,14 +24,23 @@ pub static FORMAT: ExportFormat = ExportFormat {
 
 fn write(runs: &[ReportData], options: &ExportOptions, output: Output<'_>) -> io::Result<()> {
     let mut writer = ::csv::Writer::from_writer(output);
-    writer.write_record(options.table.columns.iter().map(|column| column.name))?;
+    let head = options.table.columns.iter().map(|column| column.name);
+    writer.write_record(head).map_err(plain)?;
     (options.table.rows)(runs, &mut |row| {
         for value in row {
-            writer.write_field(text(*value).as_bytes())?;
+            writer.write_field(text(*value).as_bytes()).map_err(plain)?;
         }
-        Ok(writer.write_record(None::<&[u8]>)?)
+        writer.write_record(None::<&[u8]>).map_err(plain)
     })?;
     writer.flush()
+}
+
+/// The error of the output itself, so that a reader that went away is told from others.
+fn plain(error: ::csv::Error) -> io::Error {
+    match error.into_kind() {
+        ::csv::ErrorKind::Io(error) => error,
+        other => io::Error::other(format!("{other:?}")),
+    }
 }
 
 fn text(value: Value<'_>) -> std::borrow::Cow<'_, str> {
@@ -82,6 +91,21 @@ mod tests {
             assert!(count > 0, "{} is empty", table.name);
         }
         assert!(tables::find("results").is_some());
+    }
+
+    #[test]
+    fn a_reader_that_goes_away_is_told_from_other_errors() {
+        struct Gone;
+        impl io::Write for Gone {
+            fn write(&mut self, _: &[u8]) -> io::Result<usize> {
+                Err(io::ErrorKind::BrokenPipe.into())
+            }
+            fn flush(&mut self) -> io::Result<()> {
+                Ok(())
+            }
+        }
+        let error = write(&[fixture::run()], &ExportOptions::default(), &mut Gone).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::BrokenPipe);
     }
 
     #[test]
