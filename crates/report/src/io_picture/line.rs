@@ -19,14 +19,17 @@ pub enum Join {
     Most,
 }
 
+/// Places and values; `None` interrupts a line.
+pub type Points = Vec<(f64, Option<f64>)>;
+
 /// A line.
 #[derive(Debug, Clone)]
 pub struct Line {
     pub name: String,
     pub color: &'static str,
     pub dashed: bool,
-    /// Times after the left end of the axis in nanoseconds; `None` interrupts the line.
-    pub points: Vec<(f64, Option<f64>)>,
+    /// By times after the left end of the axis in nanoseconds.
+    pub points: Points,
 }
 
 impl Line {
@@ -51,7 +54,7 @@ pub fn points(
     join: Join,
     length: f64,
     duration_ns: f64,
-) -> Vec<(f64, Option<f64>)> {
+) -> Points {
     let series: Vec<&IoSeries> = names.iter().filter_map(|name| graph.series(name)).collect();
     let bins = series.iter().map(|series| series.values.len()).max().unwrap_or(0);
     let sum = |bin: usize| -> Option<f64> {

@@ -3,7 +3,7 @@
 use fsdyno_model::activity::{Activity, Reading};
 
 use super::canvas::{Anchor, Area, Canvas, Ink};
-use super::line::{self, Join, Line};
+use super::line::{self, Join, Line, Points};
 use super::margin::{self, Item};
 use super::{PictureInput, Scene, axis};
 
@@ -39,51 +39,75 @@ pub struct Panel {
 /// Name and series of one line; the series are added up.
 type Part = (&'static str, &'static [&'static str]);
 
+/// A panel to be made of series.
+struct Wanted<'a> {
+    name: &'static str,
+    measure: Measure,
+    /// The lines of the only trace, with their colours.
+    parts: &'a [(Part, &'static str)],
+    /// The line of each of several traces.
+    whole: Part,
+}
+
+/// The vertical axis of a panel.
+struct Axis {
+    /// Name of the panel, with the unit.
+    name: String,
+    /// Values with their texts.
+    ticks: Vec<(f64, String)>,
+    /// Pixels of a value.
+    place: Box<dyn Fn(f64) -> f64>,
+}
+
 /// The panels for which there are figures.
 pub fn panels(scene: &Scene<'_>) -> Vec<Panel> {
     let theme = scene.theme;
     let journal = theme.class(fsdyno_model::io_graph::IoClass::WriteJournal);
     let metadata = theme.class(fsdyno_model::io_graph::IoClass::WriteMetadata);
     let flushes = theme.class(fsdyno_model::io_graph::IoClass::Flush);
-    let neutral = theme.text;
     let (reads, writes) = (theme.reads(), theme.writes());
-    let all: [(&str, Measure, &[(Part, &'static str)], Part); 4] = [
-        (
-            "Throughput",
-            Measure::BytesPerSecond,
-            &[
+    let all = [
+        Wanted {
+            name: "Throughput",
+            measure: Measure::BytesPerSecond,
+            parts: &[
                 (("reads", &["read_bytes_per_s"]), reads),
                 (("writes", &["write_bytes_per_s"]), writes),
                 (("of it metadata", &["metadata_bytes_per_s"]), metadata),
                 (("of it journal", &["journal_bytes_per_s"]), journal),
             ],
-            ("", &["read_bytes_per_s", "write_bytes_per_s"]),
-        ),
-        (
-            "IOPS",
-            Measure::PerSecond,
-            &[
+            whole: ("", &["read_bytes_per_s", "write_bytes_per_s"]),
+        },
+        Wanted {
+            name: "IOPS",
+            measure: Measure::PerSecond,
+            parts: &[
                 (("reads", &["read_iops"]), reads),
                 (("writes", &["write_iops"]), writes),
                 (("flushes", &["flushes_per_s"]), flushes),
             ],
-            ("", &["read_iops", "write_iops"]),
-        ),
-        ("Seeks", Measure::PerSecond, &[(("", &["seeks_per_s"]), neutral)], ("", &["seeks_per_s"])),
-        (
-            "Requests at the device",
-            Measure::Count,
-            &[(("", &["queue_depth"]), neutral)],
-            ("", &["queue_depth"]),
-        ),
+            whole: ("", &["read_iops", "write_iops"]),
+        },
+        Wanted {
+            name: "Seeks",
+            measure: Measure::PerSecond,
+            parts: &[(("", &["seeks_per_s"]), theme.text)],
+            whole: ("", &["seeks_per_s"]),
+        },
+        Wanted {
+            name: "Requests at the device",
+            measure: Measure::Count,
+            parts: &[(("", &["queue_depth"]), theme.text)],
+            whole: ("", &["queue_depth"]),
+        },
     ];
     let mut panels: Vec<Panel> = all
         .into_iter()
-        .map(|(name, measure, parts, whole)| Panel {
-            name: name.to_owned(),
+        .map(|wanted| Panel {
+            name: wanted.name.to_owned(),
             layout: Layout::Linear,
-            measure,
-            lines: lines(scene, parts, whole),
+            measure: wanted.measure,
+            lines: lines(scene, wanted.parts, wanted.whole),
         })
         .collect();
     panels.insert(3, latency(scene));
@@ -147,7 +171,7 @@ fn processors(scene: &Scene<'_>) -> Option<Panel> {
     for (index, input, activity) in with_activity() {
         let groups = busy(scene, input, activity);
         if scene.is_overlay() {
-            let mut sum: Vec<(f64, Option<f64>)> = Vec::new();
+            let mut sum: Points = Vec::new();
             for group in &groups {
                 sum.resize_with(group.points.len(), || (0.0, None));
                 for (total, (time, value)) in sum.iter_mut().zip(&group.points) {
@@ -210,7 +234,7 @@ impl Panel {
     /// Draws it: its name at `top`, its plot in `area`.
     pub fn draw(&self, scene: &Scene<'_>, canvas: &mut Canvas, top: f64, area: Area) {
         scene.plot(canvas, area);
-        let (name, ticks, place) = self.axis(area);
+        let Axis { name, ticks, place } = self.axis(area);
         scene.name(canvas, top, &name);
         margin::legend_right(scene, canvas, top, &self.legend(scene));
         for (value, text) in &ticks {
@@ -219,7 +243,7 @@ impl Panel {
             let ink = Ink { anchor: Anchor::End, ..Ink::new(11.0, scene.theme.muted) };
             canvas.text((area.left - 7.0, y + 4.0), text, ink);
         }
-        let to_pixels = |points: &[(f64, Option<f64>)]| -> Vec<(f64, Option<f64>)> {
+        let to_pixels = |points: &Points| -> Points {
             points.iter().map(|(time, value)| (scene.x(*time), value.map(&place))).collect()
         };
         canvas.clipped(area, |canvas| {
@@ -240,13 +264,8 @@ impl Panel {
         canvas.line(bottom, (area.right(), area.bottom()), scene.theme.axis, 1.0);
     }
 
-    fn draw_stack(
-        &self,
-        canvas: &mut Canvas,
-        area: Area,
-        to_pixels: &dyn Fn(&[(f64, Option<f64>)]) -> Vec<(f64, Option<f64>)>,
-    ) {
-        let mut sum: Vec<(f64, Option<f64>)> = Vec::new();
+    fn draw_stack(&self, canvas: &mut Canvas, area: Area, to_pixels: &dyn Fn(&Points) -> Points) {
+        let mut sum: Points = Vec::new();
         let mut layers = Vec::new();
         for line in &self.lines {
             sum.resize_with(line.points.len(), || (0.0, None));
@@ -272,8 +291,7 @@ impl Panel {
     }
 
     /// The name with its unit, ticks with their texts, and the place of a value.
-    #[expect(clippy::type_complexity, reason = "three results of one computation")]
-    fn axis(&self, area: Area) -> (String, Vec<(f64, String)>, Box<dyn Fn(f64) -> f64>) {
+    fn axis(&self, area: Area) -> Axis {
         if self.layout == Layout::Logarithmic {
             let values = || self.lines.iter().flat_map(Line::values).filter(|value| *value > 0.0);
             let low = values().fold(f64::INFINITY, f64::min).max(1.0) * 0.8;
@@ -284,7 +302,7 @@ impl Panel {
                 let share = (value.max(low) / low).ln() / (high / low).ln();
                 area.bottom() - share * area.height
             };
-            return (self.name.clone(), ticks, Box::new(place));
+            return Axis { name: self.name.clone(), ticks, place: Box::new(place) };
         }
         let most = match self.layout {
             Layout::Stacked => stacked_most(&self.lines),
@@ -303,7 +321,7 @@ impl Panel {
         let ticks = ticks.into_iter().map(|tick| (tick * factor, axis::label(tick))).collect();
         // A line at the very top would be cut in half.
         let place = move |value: f64| area.bottom() - value / top * (area.height - 2.0);
-        (name, ticks, Box::new(place))
+        Axis { name, ticks, place: Box::new(place) }
     }
 }
 

@@ -153,35 +153,43 @@ fn draw_processes(frame: &mut Frame<'_>, area: Rect, graph: &IoGraph) {
     frame.render_widget(table, area);
 }
 
+/// One small chart.
+struct Chart {
+    title: &'static str,
+    names: &'static [&'static str],
+    color: Color,
+    /// The figure of this moment; the last one of the series where that is as good.
+    current: Option<f64>,
+    is_bytes: bool,
+}
+
 fn draw_charts(frame: &mut Frame<'_>, area: Rect, shown: &Shown<'_>) {
     let (graph, now) = (shown.graph, &shown.now);
     let block = Block::bordered().title(" since the start: now and highest at the right ");
     let inside = block.inner(area);
     let width = usize::from(inside.width).saturating_sub(BESIDE);
-    let rate = |bytes: f64| format!("{}/s", decimal_bytes(bytes as u64));
-    let charts: [(&str, &[&str], Color, Option<String>, bool); 5] = [
-        ("reads", &["read_bytes_per_s"], Color::Blue, Some(rate(now.read_bytes)), true),
-        ("writes", &["write_bytes_per_s"], Color::Red, Some(rate(now.write_bytes)), true),
-        (
-            "IOPS",
-            &["read_iops", "write_iops"],
-            Color::Green,
-            Some(significant(now.requests)),
-            false,
-        ),
-        ("seeks/s", &["seeks_per_s"], Color::Yellow, Some(significant(now.seeks)), false),
-        ("queue depth", &["queue_depth"], Color::Magenta, None, false),
+    let chart =
+        |title, names, color, current, is_bytes| Chart { title, names, color, current, is_bytes };
+    let charts = [
+        chart("reads", &["read_bytes_per_s"][..], Color::Blue, Some(now.read_bytes), true),
+        chart("writes", &["write_bytes_per_s"], Color::Red, Some(now.write_bytes), true),
+        chart("IOPS", &["read_iops", "write_iops"], Color::Green, Some(now.requests), false),
+        chart("seeks/s", &["seeks_per_s"], Color::Yellow, Some(now.seeks), false),
+        chart("queue depth", &["queue_depth"], Color::Magenta, None, false),
     ];
-    let lines = charts.map(|(title, names, color, current, is_bytes)| {
+    let lines = charts.map(|Chart { title, names, color, current, is_bytes }| {
         let values = sampled(graph, names, width);
         let most = values.iter().flatten().copied().fold(0.0, f64::max);
         let last = values.iter().rev().flatten().next().copied().unwrap_or(0.0);
-        let peak = if is_bytes { rate(most) } else { significant(most) };
+        let figure = |value: f64| {
+            if is_bytes { format!("{}/s", decimal_bytes(value as u64)) } else { significant(value) }
+        };
+        let (current, peak) = (figure(current.unwrap_or(last)), figure(most));
         let chart = sparkline(&values, most);
         Line::from(vec![
             Span::from(format!("{title:<12}")),
             Span::styled(format!("{chart:<width$}"), Style::new().fg(color)),
-            Span::from(format!("{:>12}", current.unwrap_or_else(|| significant(last)))).bold(),
+            Span::from(format!("{current:>12}")).bold(),
             Span::from(format!("{peak:>12}")).dim(),
         ])
     });
