@@ -36,7 +36,7 @@ pub fn run() -> ReportData {
     };
     let graph = IoGraph { start_ns: 40, bin_ns: 10, series: vec![reads], ..IoGraph::default() };
     let timeline = TrialTimeline {
-        target,
+        target: target.clone(),
         workload: "compilebench".to_owned(),
         trial: 4,
         role: Role::Explain,
