@@ -125,6 +125,17 @@ impl KernelThreads {
     /// The time burnt under each name so far. Costs about half a microsecond per thread.
     pub fn sample(&mut self) -> KernelThreadSample {
         self.find_new_threads();
+        self.read()
+    }
+
+    /// As [`Self::sample`], where somebody else has looked for what is new: `newcomers` are the numbers
+    /// of kernel threads that have appeared.
+    pub fn sample_with(&mut self, newcomers: &[u32]) -> KernelThreadSample {
+        self.watch_among(newcomers);
+        self.read()
+    }
+
+    fn read(&mut self) -> KernelThreadSample {
         let mut threads = std::mem::take(&mut self.threads);
         threads.retain_mut(|thread| {
             let alive = self.update(thread);

@@ -5,7 +5,7 @@ use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 
 /// So many new numbers are tried one by one; with more, or fewer than none, `/proc` is listed.
-const MOST_TRIED: u32 = 200;
+const MOST_TRIED: u32 = 1000;
 
 /// Watches the number that was given out last, which is at the end of `/proc/loadavg`.
 #[derive(Debug)]

@@ -95,6 +95,8 @@ pub struct Processes {
     /// Children of this process.
     own: Waited,
     newcomers: Newcomers,
+    /// Kernel threads that were met since they were asked for.
+    kernel_threads: Vec<u32>,
     /// Whether processes were started since the others' children were read.
     others_stale: bool,
     others_read: Instant,
@@ -123,6 +125,7 @@ impl Processes {
             processes: HashMap::new(),
             own: Waited { children_ns: own_children_ns(), ..Waited::default() },
             newcomers,
+            kernel_threads: Vec::new(),
             others_stale: false,
             others_read: Instant::now(),
             totals: FamilyTimes::default(),
@@ -148,6 +151,12 @@ impl Processes {
             self.others_read = Instant::now();
         }
         self.totals
+    }
+
+    /// Numbers of the kernel threads that the samples have met since this was asked last; for
+    /// [`crate::kthreads::KernelThreads::sample_with`].
+    pub fn take_kernel_threads(&mut self) -> Vec<u32> {
+        std::mem::take(&mut self.kernel_threads)
     }
 
     /// How many processes are watched.
@@ -258,8 +267,12 @@ impl Processes {
             {
                 continue;
             }
-            if let Some(stat) = read_stat(pid).filter(|stat| !stat.is_kernel_thread) {
-                found.insert(pid, stat);
+            match read_stat(pid) {
+                Some(stat) if stat.is_kernel_thread => self.kernel_threads.push(pid),
+                Some(stat) => {
+                    found.insert(pid, stat);
+                }
+                None => {}
             }
         }
         for (&pid, stat) in &found {

@@ -95,7 +95,8 @@ impl CpuWatch {
         innermost: Option<Innermost>,
     ) -> (Option<KernelThreadSample>, CpuTotals) {
         let families = self.processes.sample(thorough);
-        let now = self.threads.as_mut().map(KernelThreads::sample);
+        let newcomers = self.processes.take_kernel_threads();
+        let now = self.threads.as_mut().map(|threads| threads.sample_with(&newcomers));
         if let (Some(now), Some(last)) = (&now, &self.last) {
             for (name, ns) in now.since(last) {
                 let group = cpu_group::of_kernel_thread(name);
