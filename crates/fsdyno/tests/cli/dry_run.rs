@@ -48,6 +48,9 @@ kind = \"compilebench\"
         }
     }
     assert_eq!(sandbox.run(["dry-run", "plan.toml"]).stdout, finished.stdout);
+    let explained = sandbox.run(["dry-run", "plan.toml", "--trace", "explain"]).stdout;
+    let more = "ext4\tcompilebench\texplain trial\nxfs\tcompilebench\texplain trial\n";
+    assert_eq!(explained, finished.stdout.clone() + more);
     let json = sandbox.run(["dry-run", "plan.toml", "--json"]).json();
     assert_eq!(json.as_array().map(Vec::len), Some(4));
     assert_eq!(std::fs::read_dir(sandbox.images()).unwrap().count(), 0);
