@@ -74,7 +74,7 @@ fn draw_head(frame: &mut Frame<'_>, area: Rect, shown: &Shown<'_>) {
         Span::from(format!(" {} ", shown.label)).bold(),
         Span::from(format!(
             "{} · {} events · {} read · {} written · ",
-            human_duration(shown.elapsed.as_secs().max(1) * 1_000_000_000).replace(".00 s", " s"),
+            whole_seconds(shown.elapsed),
             grouped(graph.events),
             decimal_bytes(graph.totals.read_bytes),
             decimal_bytes(graph.totals.write_bytes),
@@ -85,6 +85,12 @@ fn draw_head(frame: &mut Frame<'_>, area: Rect, shown: &Shown<'_>) {
     }
     spans.push(Span::from("q ends").dim());
     frame.render_widget(Line::from(spans), area);
+}
+
+/// Tenths would only flicker.
+fn whole_seconds(time: Duration) -> String {
+    let text = human_duration(time.as_secs().max(1) * 1_000_000_000);
+    text.replace(".00 s", " s").replace(".0 s", " s")
 }
 
 /// Colours that terminals of 16 colours have too, apart for every kind of colour vision.
