@@ -273,7 +273,8 @@ mod tests {
         let comm = directory.path().join("comm");
         let name = |name: &str| fs::write(&comm, name).unwrap();
         name("kworker/u8:3-events\n");
-        (set_clock(7, 100), set_clock(8, 50));
+        set_clock(7, 100);
+        set_clock(8, 50);
         let mut watcher = empty();
         let (worker, journal) =
             (watcher.name_index("kworker/u8:3-events"), watcher.name_index("jbd2/loop0-8"));
@@ -284,7 +285,8 @@ mod tests {
         let first = watcher.sample();
 
         name("kworker/u8:3+flush-7:0\n");
-        (set_clock(7, 400), set_clock(8, 60));
+        set_clock(7, 400);
+        set_clock(8, 60);
         let second = watcher.sample();
         name("kworker/u8:3-events\n");
         set_clock(7, 1000);
