@@ -130,7 +130,7 @@ fn bad_input_is_told_in_a_sentence() {
     let empty = sandbox.file("empty", "");
     let cases: [(&[&str], &str); 10] = [
         (&["missing.fstrace"], "missing.fstrace"),
-        (&[&text], "notes.txt is no trace"),
+        (&[&text], "notes.txt: is no trace"),
         (&[&empty], "empty"),
         (&["/dev/null"], "/dev/null"),
         (&[&reads, "-o", "picture.gif"], "-o picture.gif: the form is not known"),

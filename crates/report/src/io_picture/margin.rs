@@ -10,6 +10,8 @@ use super::{EDGE, Scene};
 
 /// Most bursts that are told.
 const BURSTS: usize = 6;
+/// More stretches than this have no bands behind the panels: they would flicker.
+const BANDS: usize = 60;
 /// Pixels of a strip of phases.
 const STRIP: f64 = 17.0;
 /// Pixels of a line of small text.
@@ -209,7 +211,13 @@ pub fn strips_height(scene: &Scene<'_>) -> f64 {
 pub fn strips(scene: &Scene<'_>, canvas: &mut Canvas, top: f64) {
     let mut y = top;
     for trace in with_phases(scene) {
+        let mut drawn = f64::NEG_INFINITY;
         for stretch in stretches(scene, trace) {
+            // Thousands of short ones are no more to be seen than some hundreds.
+            if scene.x(stretch.to_ns) < drawn + 0.5 {
+                continue;
+            }
+            drawn = scene.x(stretch.to_ns);
             let (left, right) = (scene.x(stretch.from_ns), scene.x(stretch.to_ns));
             let width = (right - left - 1.0).max(1.0);
             let area = Area { left, top: y, width, height: STRIP };
@@ -279,7 +287,11 @@ pub fn bands(scene: &Scene<'_>, canvas: &mut Canvas, area: Area) {
     if scene.inputs.len() != 1 {
         return;
     }
-    for stretch in stretches(scene, 0).iter().skip(1).step_by(2) {
+    let stretches = stretches(scene, 0);
+    if stretches.len() > BANDS {
+        return;
+    }
+    for stretch in stretches.iter().skip(1).step_by(2) {
         let (left, right) = (scene.x(stretch.from_ns), scene.x(stretch.to_ns));
         canvas.rect(Area { left, width: right - left, ..area }, scene.theme.axis, 0.16);
     }

@@ -39,12 +39,8 @@ pub fn read_all(args: &Args) -> anyhow::Result<Vec<Traced>> {
 fn unreadable(path: &Path, error: &io::Error) -> anyhow::Error {
     let text = error.to_string();
     let name = path.display().to_string();
-    // Some errors name the file themselves, others go on from its name.
-    bad_input(match text {
-        text if text.contains(&name) => text,
-        text if text.starts_with("is ") => format!("{name} {text}"),
-        text => format!("{name}: {text}"),
-    })
+    // Some errors name the file themselves.
+    if text.contains(&name) { bad_input(text) } else { bad_input(format!("{name}: {text}")) }
 }
 
 fn read(
