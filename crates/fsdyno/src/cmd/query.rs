@@ -219,7 +219,7 @@ fn answer(connection: &Connection, sql: &str) -> anyhow::Result<Answer> {
     if !statement.readonly() {
         return Err(bad_input("SQL: the results database is only read here, and this would write"));
     }
-    let head: Vec<String> = statement.column_names().into_iter().map(str::to_owned).collect();
+    let head: Vec<String> = statement.column_names().map(str::to_owned).collect();
     if head.is_empty() {
         return Err(bad_input(
             "SQL: only what reads is answered, such as SELECT (fsdyno query alone lists the tables)",

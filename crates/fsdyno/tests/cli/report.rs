@@ -1,6 +1,9 @@
 //! `fsdyno report` on runs that the test itself made: every form, read back by somebody else's reader
 //! where there is one.
 
+use fsdyno_model::trace::{Action, Flags, TraceDevice, TraceEvent, TraceInfo, TraceProcess};
+use fsdyno_trace::EventSink as _;
+use fsdyno_trace::stored::Writer;
 use parquet::file::reader::{FileReader as _, SerializedFileReader};
 use parquet::record::RowAccessor as _;
 use serde_json::Value;
@@ -196,9 +199,68 @@ fn a_trace_that_is_gone_is_a_warning() {
     assert!(table.stderr.contains("gone.fstrace"), "{}", table.stderr);
 }
 
+/// Writes a trace of `writes` writes of 4 KiB, one each millisecond, as the file of a traced trial.
+fn put_trace(sandbox: &Sandbox, run: &str, file: &str, writes: u64) {
+    let directory = sandbox.path().join("data/fsdyno/results.traces").join(run);
+    std::fs::create_dir_all(&directory).unwrap();
+    let info = TraceInfo {
+        devices: vec![TraceDevice { number: 7 << 20, name: "loop0".to_owned(), sectors: None }],
+        processes: vec![TraceProcess { pid: 1, name: "fsdyno".to_owned() }],
+        ..TraceInfo::default()
+    };
+    let mut events = Vec::new();
+    for index in 0..writes {
+        for (action, delay_ns) in
+            [(Action::Queue, 0), (Action::Issue, 1000), (Action::Complete, 90_000)]
+        {
+            events.push(TraceEvent {
+                time_ns: 1_000_000 * index + delay_ns,
+                sector: 8 * index,
+                sectors: 8,
+                device: 7 << 20,
+                process: 0,
+                flags: Flags::WRITE,
+                action,
+            });
+        }
+    }
+    let mut writer = Writer::create(&directory.join(file)).unwrap();
+    writer.take(&events, &info).unwrap();
+    writer.finish(&info).unwrap();
+    let record = serde_json::json!({
+        "file": file, "file_bytes": 1, "events": events.len(), "lost_events": 0
+    });
+    let database = sandbox.path().join("data/fsdyno/results.sqlite");
+    let connection = rusqlite::Connection::open(&database).unwrap();
+    let change = "UPDATE trial SET record = json_set(record, '$.trace', json(?1)) WHERE trial = 1";
+    assert_eq!(connection.execute(change, [record.to_string()]).unwrap(), 2);
+}
+
+#[test]
+fn traced_trials_have_a_picture_each() {
+    let (sandbox, id) = with_run();
+    put_trace(&sandbox, &id, "own.fstrace", 500);
+    let written = sandbox.run(["report", "-o", "io.svg", "--what", "io"]);
+    written.assert_code(0);
+    // Labels are parts of the names of files, without what a shell would stumble over.
+    assert_eq!(written.stdout, "io-small-files-dir-a.svg\nio-small-files-b--x-.svg\n");
+    for name in written.stdout.lines() {
+        let text = std::fs::read_to_string(sandbox.path().join(name)).unwrap();
+        assert!(text.starts_with("<svg"), "{name}");
+    }
+    assert_eq!(written.stderr, "");
+    sandbox.run(["report", "-o", "-", "--format", "svg", "--what", "io"]).assert_code(2);
+    sandbox.run(["report", "-o", "page.html"]).assert_code(0);
+    let page = std::fs::read_to_string(sandbox.path().join("page.html")).unwrap();
+    assert!(!page.contains("cannot be read"));
+}
+
+/// A line of the text exposition format: name, labels, value.
+type Exposed = (String, Vec<(String, String)>, f64);
+
 /// Reads the text exposition format as the Prometheus documentation gives it: comments, names, labels
 /// with escapes, values. Gives names, labels and values.
-fn samples(text: &str) -> Vec<(String, Vec<(String, String)>, f64)> {
+fn samples(text: &str) -> Vec<Exposed> {
     let is_name = |name: &str| {
         !name.is_empty()
             && !name.starts_with(|c: char| c.is_ascii_digit())

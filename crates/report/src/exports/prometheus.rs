@@ -162,7 +162,7 @@ fn line(text: &mut String, name: &str, labels: &[(&str, &str)], value: f64) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::exports::tables::{self, fixture};
+    use crate::exports::tables::fixture;
 
     fn written(run: ReportData) -> String {
         let mut bytes = Vec::new();
