@@ -24,14 +24,16 @@ use crate::store::{Store, StoredRun};
 
 /// Code of the warning of a trace that cannot be read.
 pub const TRACE_UNREADABLE: &str = "trace-unreadable";
+/// Code of the warning of what the machine did, where that cannot be read.
+pub const ACTIVITY_UNREADABLE: &str = "activity-unreadable";
 
 /// Work that is done within this time is not talked about.
 const SILENT: Duration = Duration::from_secs(2);
 /// Time between two lines where there is no terminal.
 const BETWEEN_LINES: Duration = Duration::from_secs(15);
 
-/// Collects what a report of `run` needs. A trace that cannot be read leaves its graph out and is a
-/// warning of the run.
+/// Collects what a report of `run` needs. What cannot be read of a trace or of
+/// what the machine did is left out, and is a warning of the run.
 ///
 /// # Errors
 /// Those of the database.
@@ -68,22 +70,16 @@ pub fn collect(
     for trial in chosen {
         let order = orders.iter().find(|order| order.label == trial.workload);
         let phases = phases(trial, order.map_or(&[], |order| order.phases.as_slice()));
-        let mut timeline = TrialTimeline {
-            target: trial.target.clone(),
-            workload: trial.workload.clone(),
-            trial: trial.trial,
-            role: trial.role,
-            phases,
-            graph: None,
-            activity: None,
-            slowdown: None,
-        };
-        if needs.activity {
-            timeline.activity = store.activity(&run.id, trial)?;
-        }
+        let mut timeline = timeline(trial, phases);
         if trial.role == Role::Explain {
             timeline.slowdown =
                 explain::slowdown(&data.result.trials, &trial.target, &trial.workload);
+        }
+        if needs.activity {
+            match store.activity(&run.id, trial) {
+                Ok(activity) => timeline.activity = activity,
+                Err(error) => data.result.run.warnings.push(without_activity(trial, &error)),
+            }
         }
         if let Some(record) = trial.trace.as_ref().filter(|_| needs.graphs) {
             match graph(&directory, record, &timeline, &mut progress) {
@@ -95,6 +91,20 @@ pub fn collect(
     }
     progress.finish();
     Ok(data)
+}
+
+/// What is known of a trial before anything was read.
+fn timeline(trial: &TrialRecord, phases: Vec<PhaseSpans>) -> TrialTimeline {
+    TrialTimeline {
+        target: trial.target.clone(),
+        workload: trial.workload.clone(),
+        trial: trial.trial,
+        role: trial.role,
+        phases,
+        graph: None,
+        activity: None,
+        slowdown: None,
+    }
 }
 
 /// Of each workload and target the trial that a report shows over time: the one that was run to be
@@ -161,6 +171,17 @@ fn graph(
         ..trace::Options::default()
     };
     trace::analyze(&mut counted, options)
+}
+
+fn without_activity(trial: &TrialRecord, error: &anyhow::Error) -> Warning {
+    Warning {
+        code: ACTIVITY_UNREADABLE.to_owned(),
+        message: format!(
+            "what the machine did in {} {} trial {} cannot be read: {error:#}",
+            trial.target, trial.workload, trial.trial
+        ),
+        advice: "check the disk that holds the results; all other figures stand".to_owned(),
+    }
 }
 
 fn unreadable(trial: &TrialRecord, record: &TraceRecord, error: &io::Error) -> Warning {
@@ -349,16 +370,8 @@ mod tests {
 
     #[test]
     fn a_trace_is_read_from_its_directory_alone() {
-        let timeline = TrialTimeline {
-            target: String::new(),
-            workload: String::new(),
-            trial: 1,
-            role: Role::Explain,
-            phases: Vec::new(),
-            graph: None,
-            activity: None,
-            slowdown: None,
-        };
+        let record = trial(1, Role::Explain, Outcome::Completed, true);
+        let timeline = timeline(&record, Vec::new());
         for file in ["../x.fstrace", "/etc/passwd", ".."] {
             let record =
                 TraceRecord { file: file.to_owned(), file_bytes: 1, events: 1, lost_events: 0 };

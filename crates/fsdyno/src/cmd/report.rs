@@ -267,9 +267,7 @@ impl Args {
                         self.write_io_pictures(run, format, &options, destination)
                     });
                 }
-                if needs.graphs {
-                    tell_unread_traces(&data);
-                }
+                tell_unreadable(&data);
                 self.put(destination, |output| (format.write)(&data, &options, output))
             }
         }
@@ -283,7 +281,7 @@ impl Args {
         options: &ExportOptions,
         destination: &Destination,
     ) -> anyhow::Result<()> {
-        tell_unread_traces(std::slice::from_ref(&run));
+        tell_unreadable(std::slice::from_ref(&run));
         let mut timelines = std::mem::take(&mut run.timelines);
         timelines.retain(|timeline| timeline.graph.is_some());
         if timelines.is_empty() {
@@ -343,9 +341,10 @@ fn file_name(label: &str) -> String {
 }
 
 /// What a page says among its warnings is said at once too.
-fn tell_unread_traces(data: &[ReportData]) {
+fn tell_unreadable(data: &[ReportData]) {
     for warning in data.iter().flat_map(|run| &run.result.run.warnings) {
-        if warning.code == report_data::TRACE_UNREADABLE {
+        let told = [report_data::TRACE_UNREADABLE, report_data::ACTIVITY_UNREADABLE];
+        if told.contains(&warning.code.as_str()) {
             say(&format!("fsdyno: {}; {}", warning.message, warning.advice));
         }
     }

@@ -187,12 +187,14 @@ fn a_trace_that_is_gone_is_a_warning() {
     let trace = r#"{"file": "gone.fstrace", "file_bytes": 1, "events": 1, "lost_events": 0}"#;
     let change = "UPDATE trial SET record = json_set(record, '$.trace', json(?1)) WHERE trial = 1";
     assert_eq!(connection.execute(change, [trace]).unwrap(), 2);
+    assert!(connection.execute("UPDATE activity SET data = x'0102'", []).unwrap() >= 2);
     drop(connection);
     let written = sandbox.run(["report", "-o", "page.html"]);
     written.assert_code(0);
     assert!(written.stderr.contains("gone.fstrace"), "{}", written.stderr);
     let page = std::fs::read_to_string(sandbox.path().join("page.html")).unwrap();
     assert!(page.contains("cannot be read"), "the page of {id} does not tell");
+    assert!(written.stderr.contains("what the machine did"), "{}", written.stderr);
     let table = sandbox.run(["report", "--format", "csv", "--table", "io"]);
     table.assert_code(0);
     assert_eq!(table.stdout.lines().count(), 1);
