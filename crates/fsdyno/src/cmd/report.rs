@@ -46,7 +46,7 @@ pub struct Args {
     #[arg(long, value_enum, value_name = "WHAT")]
     what: Option<What>,
 
-    /// No progress
+    /// Print neither progress nor the names of the files
     #[arg(long, short)]
     quiet: bool,
 
