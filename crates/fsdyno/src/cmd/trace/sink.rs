@@ -83,7 +83,7 @@ impl EventSink for Tee {
     fn take(&mut self, events: &[TraceEvent], info: &TraceInfo) -> io::Result<()> {
         {
             let mut state = self.shared.lock();
-            state.analyzer.push(events);
+            state.analyzer.push(events, info);
             // It only grows, and seldom does.
             let known = (state.info.processes.len(), state.info.devices.len());
             if known != (info.processes.len(), info.devices.len()) {
