@@ -3,7 +3,7 @@
 
 use std::ffi::{CString, OsString};
 use std::fs;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use rustix::fs::{AtFlags, CWD, StatxFlags};
 use rustix::io::Errno;
 use rustix::mount::{
-    FsMountFlags, FsOpenFlags, MountPropagationFlags, MoveMountFlags, UnmountFlags,
+    FsMountFlags, FsOpenFlags, MountAttrFlags, MountPropagationFlags, MoveMountFlags, UnmountFlags,
     fsconfig_create, fsconfig_create_exclusive, fsconfig_set_flag, fsconfig_set_string, fsmount,
     fsopen, mount_change, move_mount,
 };
@@ -62,6 +62,27 @@ pub fn mount(fs_type: &str, source: &str, target: &Path, options: &str) -> Resul
         .map_err(|errno| Refusal { errno, hint: "fsmount".into() }.into_error(&context, failed))?;
     let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_SYMLINKS;
     move_mount(mounted.as_fd(), "", CWD, target, flags).map_err(failed)
+}
+
+/// Makes the filesystem `fs_type`, one of the kernel's own without a device, reachable through the
+/// descriptor alone: it has no place in the tree, nobody else sees it, and it is gone when the descriptor
+/// is closed. Paths lead into it by [`descriptor_path`].
+///
+/// # Errors
+/// The kernel's errno and, where it gave one, its explanation; `ENOSYS` before Linux 5.2.
+pub fn mount_detached(fs_type: &str) -> Result<OwnedFd> {
+    let failed = |errno| SysError::new("mount", fs_type, errno);
+    let context = fsopen(fs_type, FsOpenFlags::FSOPEN_CLOEXEC).map_err(failed)?;
+    let refused =
+        |errno, hint: &str| Refusal { errno, hint: hint.to_owned() }.into_error(&context, failed);
+    fsconfig_create(context.as_fd()).map_err(|errno| refused(errno, "fsconfig"))?;
+    fsmount(context.as_fd(), FsMountFlags::FSMOUNT_CLOEXEC, MountAttrFlags::empty())
+        .map_err(|errno| refused(errno, "fsmount"))
+}
+
+/// Where the directory behind `descriptor` is found by this process.
+pub fn descriptor_path(descriptor: &OwnedFd) -> PathBuf {
+    PathBuf::from(format!("/proc/self/fd/{}", descriptor.as_raw_fd()))
 }
 
 /// A refused step of mounting, before the kernel's explanation is known.
