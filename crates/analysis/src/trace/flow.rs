@@ -1,0 +1,66 @@
+//! Throughput and requests over time, from completions; metadata and journal apart.
+
+use fsdyno_model::io_graph::IoClass;
+
+use super::bins::{Bins, Fold};
+use super::pass::{Completion, Pass, is_read, is_write};
+
+/// What was finished in one bin.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Finished {
+    pub read_bytes: u64,
+    pub write_bytes: u64,
+    pub discard_bytes: u64,
+    pub metadata_bytes: u64,
+    pub journal_bytes: u64,
+    pub reads: u64,
+    pub writes: u64,
+    pub flushes: u64,
+}
+
+impl Fold for Finished {
+    fn fold(&mut self, next: &Finished) {
+        self.read_bytes += next.read_bytes;
+        self.write_bytes += next.write_bytes;
+        self.discard_bytes += next.discard_bytes;
+        self.metadata_bytes += next.metadata_bytes;
+        self.journal_bytes += next.journal_bytes;
+        self.reads += next.reads;
+        self.writes += next.writes;
+        self.flushes += next.flushes;
+    }
+}
+
+/// Throughput and requests over time.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Flow {
+    /// By bin.
+    pub bins: Bins<Finished>,
+}
+
+impl Pass for Flow {
+    #[inline]
+    fn complete(&mut self, completion: &Completion) {
+        let bin = self.bins.at(completion.bin);
+        let bytes = completion.bytes;
+        bin.flushes += u64::from(completion.is_flush);
+        if is_read(completion.class) {
+            bin.reads += 1;
+            bin.read_bytes += bytes;
+        } else if is_write(completion.class) {
+            bin.writes += 1;
+            bin.write_bytes += bytes;
+        } else if completion.class == IoClass::Discard {
+            bin.discard_bytes += bytes;
+        }
+        match completion.class {
+            IoClass::ReadMetadata | IoClass::WriteMetadata => bin.metadata_bytes += bytes,
+            IoClass::WriteJournal => bin.journal_bytes += bytes,
+            _ => {}
+        }
+    }
+
+    fn fold(&mut self) {
+        self.bins.fold();
+    }
+}
