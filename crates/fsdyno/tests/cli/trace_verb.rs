@@ -268,7 +268,7 @@ fn the_live_view_gives_the_terminal_back() {
     let (enter, leave) = ("\u{1b}[?1049h", "\u{1b}[?1049l");
     let left = text.rfind(leave).expect("it leaves the other screen");
     assert!(text.find(enter).is_some_and(|entered| entered < left), "{text:?}");
-    assert!(text[..left].contains("queue depth"), "{text:?}");
+    assert!(text[..left].contains("queue") && text[..left].contains("offset"), "{text:?}");
     // What the command said, and the summary, come after it.
     assert!(text[left..].contains("said-by-the-command"), "{text:?}");
     assert!(text[left..].contains("Who issued it"), "{text:?}");

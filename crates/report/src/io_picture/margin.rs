@@ -114,7 +114,13 @@ fn heading(graph: &IoGraph) -> String {
         .devices
         .iter()
         .map(|device| match device.sectors {
-            Some(sectors) => format!("{}, {}", device.name, decimal_bytes(sectors * SECTOR_BYTES)),
+            Some(sectors) if graph.label.contains(&device.name) => {
+                decimal_bytes(sectors.saturating_mul(SECTOR_BYTES))
+            }
+            Some(sectors) => {
+                let size = decimal_bytes(sectors.saturating_mul(SECTOR_BYTES));
+                format!("{}, {size}", device.name)
+            }
             None => device.name.clone(),
         })
         .collect();

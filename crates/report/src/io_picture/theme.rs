@@ -17,7 +17,7 @@ pub struct Theme {
     /// By [`IoClass`], in its order.
     classes: [&'static str; 7],
     /// For traces, targets and groups, in this order.
-    palette: [&'static str; 8],
+    palette: [&'static str; 11],
 }
 
 static LIGHT: Theme = Theme {
@@ -31,6 +31,7 @@ static LIGHT: Theme = Theme {
     classes: ["#0072b2", "#56b4e9", "#d55e00", "#e69f00", "#c2609a", "#8a939c", "#009e73"],
     palette: [
         "#0072b2", "#d55e00", "#009e73", "#c2609a", "#e69f00", "#56b4e9", "#6b5b95", "#8a939c",
+        "#8c5a2b", "#3c4a5a", "#b3a125",
     ],
 };
 
@@ -45,6 +46,7 @@ static DARK: Theme = Theme {
     classes: ["#3f9fe6", "#a4dcff", "#f2762a", "#ffc34d", "#e58cc2", "#98a2ad", "#2fc99c"],
     palette: [
         "#4aa8ee", "#f2762a", "#2fc99c", "#e58cc2", "#ffc34d", "#a4dcff", "#ab9be0", "#98a2ad",
+        "#c08a55", "#dfe5ea", "#d8cf5a",
     ],
 };
 

@@ -82,7 +82,11 @@ impl Page<'_> {
             .iter()
             .map(|device| match device.sectors {
                 Some(count) => {
-                    format!("{} of {}", device.name, decimal_bytes(count * SECTOR_BYTES))
+                    format!(
+                        "{} of {}",
+                        device.name,
+                        decimal_bytes(count.saturating_mul(SECTOR_BYTES))
+                    )
                 }
                 None => device.name.clone(),
             })
