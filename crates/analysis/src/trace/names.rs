@@ -12,6 +12,15 @@ pub(super) const OTHERS: &str = "others";
 /// Most names; a trace with more has the rest under [`OTHERS`].
 const NAMES_MAX: usize = 1 << 12;
 
+/// Threads of the journal group that write to the place where things belong, not to a log.
+const WRITE_IN_PLACE: [&str; 2] = ["xfsaild", "btrfs-transaction"];
+
+/// Whether what a process writes goes to a journal or log.
+fn writes_journal(name: &str) -> bool {
+    cpu_group::of_kernel_thread(name) == cpu_group::JOURNAL
+        && !WRITE_IN_PLACE.iter().any(|prefix| name.starts_with(prefix))
+}
+
 /// Short names, in the order of their first appearance.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Names {
@@ -25,8 +34,7 @@ impl Names {
     pub fn learn(&mut self, info: &TraceInfo) {
         for process in &info.processes[self.by_process.len().min(info.processes.len())..] {
             let name = self.index(cpu_group::short_name(&process.name));
-            let is_journal = cpu_group::of_kernel_thread(&process.name) == cpu_group::JOURNAL;
-            self.by_process.push(Who { name, is_journal });
+            self.by_process.push(Who { name, is_journal: writes_journal(&process.name) });
         }
     }
 
@@ -55,5 +63,25 @@ impl Names {
     /// The name with this index.
     pub fn name(&self, index: u16) -> &str {
         self.names.get(usize::from(index)).map_or(OTHERS, String::as_str)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_journal_is_told_from_what_empties_it() {
+        for (name, journal) in [
+            ("jbd2/loop3-8", true),
+            ("kworker/0:1H-xfs-cil/loop0", true),
+            ("kworker/0:1H-xfs-log/loop0", true),
+            ("xfsaild/loop0", false),
+            ("btrfs-transaction", false),
+            ("kworker/u4:1-flush-7:0", false),
+            ("postgres", false),
+        ] {
+            assert_eq!(writes_journal(name), journal, "{name}");
+        }
     }
 }

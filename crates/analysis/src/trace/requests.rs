@@ -178,11 +178,16 @@ impl Requests {
     }
 }
 
-/// Forgets what is old; all of it where nothing is.
+/// Forgets what is old. Where that leaves more than half, the older half goes too: the next call is then
+/// far off, and the cost of one is shared by many events.
+#[cold]
 fn forget_old<T>(table: &mut FxHashMap<u64, T>, time_ns: impl Fn(&T) -> u64, now_ns: u64) {
     table.retain(|_, entry| time_ns(entry).saturating_add(LOST_AFTER_NS) > now_ns);
-    if table.len() >= KEPT_MAX {
-        table.clear();
+    if table.len() > KEPT_MAX / 2 {
+        let mut times: Vec<u64> = table.values().map(&time_ns).collect();
+        let middle = times.len() / 2;
+        let (_, median, _) = times.select_nth_unstable(middle);
+        table.retain(|_, entry| time_ns(entry) > *median);
     }
 }
 
@@ -268,5 +273,20 @@ mod tests {
         }
         assert!(requests.queued.len() <= KEPT_MAX && requests.issued.len() <= KEPT_MAX);
         assert!(requests.lost > 0);
+    }
+
+    #[test]
+    fn forgetting_makes_room_for_many() {
+        // Old ones come one at a time: none of the calls may leave the table full.
+        let mut requests = Requests::default();
+        let step_ns = 2 * LOST_AFTER_NS / KEPT_MAX as u64;
+        for index in 0..=KEPT_MAX as u64 {
+            requests.queue(0, &event(index * step_ns, index * 100, 8, Flags::WRITE), OWN);
+        }
+        assert!(requests.queued.len() <= KEPT_MAX / 2 + 1, "{}", requests.queued.len());
+        // The youngest stay.
+        let last = KEPT_MAX as u64;
+        let issue = event(last * step_ns, last * 100, 8, Flags::WRITE);
+        assert_eq!(requests.issue(0, &issue, OWN).queued_ns, Some(last * step_ns));
     }
 }

@@ -25,11 +25,13 @@ const RATES: &[Rate] = &[
 /// All series; each has a value for every bin of the axis up to `duration_ns`.
 pub(super) fn all(passes: &Passes, depth: &Depth, axis: &Axis, duration_ns: u64) -> Vec<IoSeries> {
     let count = axis.bin(duration_ns).min(axis.limit - 1) + 1;
-    // The last bin is cut off by the end of the trace.
-    let length_ns = |bin: usize| {
+    // The last bin is cut off by the end of the trace. One request in a sliver of a bin is no rate: a
+    // rate is over half a bin at least.
+    let held_ns = |bin: usize| {
         let begin_ns = (bin as u64) << axis.shift;
         duration_ns.saturating_sub(begin_ns).min(axis.bin_ns()).max(1)
     };
+    let length_ns = |bin: usize| held_ns(bin).max(axis.bin_ns() / 2);
     let per_second = |values: &dyn Fn(usize) -> u64| -> Vec<Option<f64>> {
         (0..count).map(|bin| Some(values(bin) as f64 * 1e9 / length_ns(bin) as f64)).collect()
     };
@@ -50,7 +52,7 @@ pub(super) fn all(passes: &Passes, depth: &Depth, axis: &Axis, duration_ns: u64)
     let at = |values: &[u64], bin: usize| values.get(bin).copied().unwrap_or(0);
     all.push(series("seeks_per_s", "Seeks", "1/s", per_second(&|bin| at(seeks, bin))));
     let areas = depth.areas.values();
-    let depths = (0..count).map(|bin| Some(at(areas, bin) as f64 / length_ns(bin) as f64));
+    let depths = (0..count).map(|bin| Some(at(areas, bin) as f64 / held_ns(bin) as f64));
     all.push(series("queue_depth", "Queue depth", "", depths.collect()));
     for (name, title, bins, share) in [
         ("d2c_ns_p50", "Issue to completion, median", &passes.latency.d2c, 0.5),

@@ -27,7 +27,8 @@ impl Tally {
     /// A request was handed to the device.
     #[inline]
     pub fn dispatch(&mut self, dispatch: &Dispatch) {
-        self.dispatches += 1;
+        // A flush without data begins nowhere.
+        self.dispatches += u64::from(dispatch.bytes > 0);
         self.sequential += u64::from(dispatch.is_sequential);
         self.totals.seeks += u64::from(dispatch.is_seek);
     }

@@ -72,7 +72,7 @@ fn a_small_trace_by_hand() {
     assert_eq!((totals.writes, totals.write_bytes), (3, 16384));
     assert_eq!((totals.flushes, totals.metadata_bytes, totals.journal_bytes), (1, 8192, 4096));
     assert_eq!(totals.seeks, 2, "to 5000 and to 9000");
-    assert_eq!(totals.sequential_share, Some(2.0 / 6.0));
+    assert_eq!(totals.sequential_share, Some(2.0 / 5.0));
     assert_eq!(totals.queue_depth_max, 1);
     assert_eq!(totals.idle_ns, (53 - 12) * MS);
     assert_eq!(totals.queue_depth_mean, Some(12.0 / 53.0));
@@ -194,7 +194,9 @@ fn check_identities(graph: &IoGraph) {
     let integral: f64 = (graph.series("read_bytes_per_s").unwrap().values.iter().enumerate())
         .map(|(bin, rate)| {
             let begin_ns = bin as u64 * graph.bin_ns;
-            let length_ns = graph.duration_ns.saturating_sub(begin_ns).min(graph.bin_ns).max(1);
+            let held_ns = graph.duration_ns.saturating_sub(begin_ns).min(graph.bin_ns);
+            // A rate is over half a bin at least.
+            let length_ns = held_ns.max(graph.bin_ns / 2);
             rate.unwrap() * length_ns as f64 / 1e9
         })
         .sum();
