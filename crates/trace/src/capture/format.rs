@@ -131,7 +131,7 @@ fn of_size(field: Field, sizes: &[usize], name: &str) -> Result<Field, String> {
     Err(format!("the field {name} has {} bytes", field.size))
 }
 
-/// The field `name`: a line such as `field:char rwbs[10];	offset:28;	size:10;	signed:0;`.
+/// The field `name`: a line such as `field:char rwbs[10]; offset:28; size:10; signed:0;`.
 fn field(text: &str, name: &str, limit_bytes: usize) -> Result<Field, String> {
     let found = text.lines().find_map(|line| {
         let mut parts = line.trim().strip_prefix("field:")?.split(';').map(str::trim);
