@@ -124,7 +124,7 @@ fn summary(totals: &IoTotals) -> Value {
     })
 }
 
-/// Processor time by group, in processors; memory in bytes; share of time under pressure.
+/// Processor time by group, in processors; memory in bytes.
 fn activity_of(activity: &Activity, axis: &Axis, points: usize) -> Value {
     let group = activity.times_ns.len().div_ceil(points).max(1);
     let ends: Vec<u64> =
@@ -136,9 +136,8 @@ fn activity_of(activity: &Activity, axis: &Axis, points: usize) -> Value {
         .collect();
     let shown = |series: &&ActivitySeries| {
         series.kind == "cpu"
-            || series.kind == "pressure"
             || (series.kind == "memory"
-                && ["dirty", "writeback", "cache"].iter().any(|word| series.name.contains(word)))
+                && ["dirty", "writeback"].iter().any(|word| series.name.contains(word)))
     };
     let series: Vec<Value> = (activity.series.iter().filter(shown))
         .map(|series| {
