@@ -17,7 +17,7 @@ test:
 
 bench:
 	scripts/bootstrap bench
-	cargo build --release
+	cargo build --release --workspace --bins --examples
 	bench/run
 
 lint:
