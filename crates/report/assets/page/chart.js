@@ -24,6 +24,9 @@
     ...more,
   });
 
+  /** The range of a logarithmic scale; it begins at a round number, since the ticks count from there. */
+  page.logRange = (_, least, most) => (most > 0 ? uPlot.rangeLog(Math.max(1, least / 1.2), most * 1.2, 10, false) : [1, 1e6]);
+
   /** Keeps a chart as wide as its place, and repaints it when colours change. */
   page.keep = (place, make) => {
     let chart;
@@ -58,9 +61,9 @@
   const rowsChart = (place, { names, rowHeight, scale, axis, right, paint, tell }) => {
     page.keep(place, (width) => {
       const font = page.font(12.5);
-      const widest = Math.max(...names.map((name) => textWidth(name, font))) + 14;
+      const widest = Math.max(...names.map((name) => textWidth(name, font))) + 18;
       const size = Math.min(widest, width * 0.34);
-      const shown = names.map((name) => cut(name, font, size - 12));
+      const shown = names.map((name) => cut(name, font, size - 14));
       const bottom = axis ? 26 : 0;
       const chart = new uPlot({
         width,
@@ -74,7 +77,7 @@
           page.axis({
             scale: "x", side: 3, size, font, stroke: () => page.color("text"),
             splits: () => names.map((_, index) => index),
-            values: () => shown, grid: { show: false },
+            values: () => shown, grid: { show: false }, gap: 10,
           }),
           page.axis({ scale: "y", side: 2, size: bottom, show: Boolean(axis), ...axis }),
         ],
@@ -139,14 +142,14 @@
         const { left, top, width, height } = u.bbox;
         ctx.save();
         ctx.beginPath();
-        ctx.rect(left - 8 * dpr(), top, width + 16 * dpr(), height);
+        ctx.rect(left - 2 * dpr(), top, width + 12 * dpr(), height);
         ctx.clip();
         rows.forEach((row, index) => {
           if (!row.overall) return;
           const middle = u.valToPos(index, "x", true);
           const half = height / rows.length / 2;
           ctx.fillStyle = page.color("band");
-          ctx.fillRect(left - 8 * dpr(), middle - half, width + 16 * dpr(), half * 2);
+          ctx.fillRect(left - 2 * dpr(), middle - half, width + 12 * dpr(), half * 2);
         });
         const one = Math.round(u.valToPos(1, "y", true)) + 0.5;
         ctx.strokeStyle = page.target(0);
@@ -187,12 +190,12 @@
   };
 
   /** Bars from zero, each row on its own scale. `parts` of a cell: `[value, colour]` end to end. */
-  const barsChart = (place, { rows, count, greatest, parts, whisker, text, tell }) => {
+  const barsChart = (place, { rows, count, greatest, parts, whisker, text, tell, room = 92 }) => {
     rowsChart(place, {
       names: rows.map((row) => row.name),
       rowHeight: Math.max(30, count * 14 + 12),
       scale: { range: [0, 1] },
-      right: (width) => (width < 420 ? 92 : 132),
+      right: (width) => (width < 420 ? room : room + 36),
       tell,
       paint: (u, ctx) => {
         const zero = u.valToPos(0, "y", true);
@@ -254,7 +257,7 @@
   /** Time until return and until durable. */
   page.durableBars = (place, rows) => barsChart(place, {
     rows, count: page.data.targets.length,
-    greatest: (row) => Math.max(...row.cells.filter(Boolean).flat()),
+    greatest: (row) => Math.max(...row.cells.filter(Boolean).flat()), room: 124,
     parts: ([returned, durable], target) => {
       const color = page.target(target);
       return [[returned, color], [Math.max(0, durable - returned), `${color}66`]];
@@ -373,7 +376,7 @@
         series: own.map((curve) => ({ stroke: () => page.target(curve.target), width: 2, spanGaps: true, points: { show: false } })),
         scales: {
           x: { time: false, distr: 3, log: 10, range: (_, least, greatest) => [Math.max(1, least), Math.max(greatest, 10)] },
-          y: { distr: 3, log: 10, range: (_, least, greatest) => [Math.max(1, least / 1.3), greatest * 1.3] },
+          y: { distr: 3, log: 10, range: page.logRange },
         },
         x: {
           splits: (u) => [...NINES.keys()].filter((nine) => nine >= u.scales.x.min * 0.99 && nine <= u.scales.x.max * 1.01),

@@ -194,7 +194,7 @@
         const series = cpu.map((it, index) => ({
           label: page.group(group(it)).title, color: `g${page.group(group(it)).order}`, values: sums[index], told: values[index], fill: true,
         })).filter((it) => it.told.some((value) => value > 0));
-        plan.push({ title: "Processors busy", form: page.format.number, x: times, series: series.reverse(), greatest: null });
+        plan.push({ title: "Processors busy", form: page.format.number, x: times, series: series.reverse() });
       }
       const memory = activity.series.filter((it) => it.kind === "memory" && !it.name.includes("cache"));
       const shown = memory.map((it, index) => ({ label: it.title, color: `s${index % 2}`, values: page.numbers(it.values) }));
@@ -246,10 +246,10 @@
     chart(panel, plot, width) {
       const { spec } = panel;
       const span = () => this.range[1] - this.range[0];
-      const size = width < 420 ? 58 : 76;
+      const size = width < 420 ? 64 : 76;
       const labels = spec.heat && this.timeline.phases.length > 0;
       const y = spec.heat ? { range: [0, page.heatBytes(this.heat)] }
-        : spec.log ? { distr: 3, log: 10, range: (_, least, most) => (most > 0 ? [Math.max(1, least / 1.4), most * 1.4] : [1, 1e6]) }
+        : spec.log ? { distr: 3, log: 10, range: page.logRange }
           : { range: (_, __, most) => [0, (most || 1) * 1.1] };
       const form = page.format.short(spec.heat ? page.format.bytes : spec.form);
       const bottom = panel.last || spec.heat;
@@ -263,7 +263,7 @@
           page.axis({
             size, space: spec.heat ? 40 : 24, grid: { show: !spec.heat, stroke: () => page.color("grid"), width: 1 },
             values: (_, splits) => splits.map((split) => (split == null ? "" : form(split))),
-            ...(spec.heat ? { incrs: filled(44, (_, power) => 2 ** (power + 9)) } : {}),
+            ...(spec.heat || spec.form === page.format.rate || spec.form === page.format.bytes ? { incrs: filled(44, (_, power) => 2 ** (power + 9)) } : {}),
           }),
         ],
         series: [{}, ...(spec.heat ? [{ paths: () => null, points: { show: false } }] : spec.series.map((series) => ({
@@ -373,8 +373,7 @@
       const { spec } = panel;
       if (spec.heat) return this.tellHeat(panel, u);
       const index = u?.cursor.idx;
-      panel.values.replaceChildren(...[...spec.series].reverse().map((series, back) => {
-        const at = spec.series.length - 1 - back;
+      panel.values.replaceChildren(...spec.series.map((series, at) => {
         if (series.off) return "";
         const value = index == null ? undefined : series.told ? series.told[index] : u.data[at + 1][index];
         return page.element("span", {}, page.element("span", { class: "swatch", style: `background:var(--${series.color})` }),
