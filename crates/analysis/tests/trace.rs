@@ -183,3 +183,16 @@ fn folding_gives_what_wide_bins_give_at_once() {
     }
     assert_eq!(narrow.totals, wide.totals);
 }
+
+#[test]
+fn a_burst_at_the_end_of_time_is_told() {
+    let mut events = vec![event(0, Action::Issue, Flags::WRITE, 0, 8, 0)];
+    for index in 0..40 {
+        events.push(event(u64::MAX, Action::Issue, Flags::WRITE, index * 1000, 8, 1));
+        events.push(event(u64::MAX, Action::Complete, Flags::WRITE, index * 1000, 8, 1));
+    }
+    let graph = graph(&events, Options::default());
+    let [burst] = &graph.bursts[..] else { panic!("one burst: {:?}", graph.bursts) };
+    assert_eq!((burst.process.as_str(), burst.requests), ("kworker/flush", 40));
+    assert!(burst.from_ns < burst.to_ns && burst.to_ns > u64::MAX / 2, "{burst:?}");
+}

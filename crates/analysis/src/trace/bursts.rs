@@ -98,10 +98,10 @@ fn of_track(
         }
         let seeks: u64 = seeks[first..slot].iter().sum();
         let process = heat.processes.get(usize::from(track.process)).cloned().unwrap_or_default();
-        let from_ns = first as u64 * slot_ns;
+        let from_ns = (first as u64).saturating_mul(slot_ns);
         let mut burst = Burst {
             from_ns,
-            to_ns: slot as u64 * slot_ns,
+            to_ns: (slot as u64).saturating_mul(slot_ns),
             process,
             class: track.class,
             bytes,

@@ -20,11 +20,11 @@ pub(super) struct Finished {
 
 impl Fold for Finished {
     fn fold(&mut self, next: &Finished) {
-        self.read_bytes += next.read_bytes;
-        self.write_bytes += next.write_bytes;
-        self.discard_bytes += next.discard_bytes;
-        self.metadata_bytes += next.metadata_bytes;
-        self.journal_bytes += next.journal_bytes;
+        self.read_bytes = self.read_bytes.saturating_add(next.read_bytes);
+        self.write_bytes = self.write_bytes.saturating_add(next.write_bytes);
+        self.discard_bytes = self.discard_bytes.saturating_add(next.discard_bytes);
+        self.metadata_bytes = self.metadata_bytes.saturating_add(next.metadata_bytes);
+        self.journal_bytes = self.journal_bytes.saturating_add(next.journal_bytes);
         self.reads += next.reads;
         self.writes += next.writes;
         self.flushes += next.flushes;
@@ -46,16 +46,18 @@ impl Pass for Flow {
         bin.flushes += u64::from(completion.is_flush);
         if is_read(completion.class) {
             bin.reads += 1;
-            bin.read_bytes += bytes;
+            bin.read_bytes = bin.read_bytes.saturating_add(bytes);
         } else if is_write(completion.class) {
             bin.writes += 1;
-            bin.write_bytes += bytes;
+            bin.write_bytes = bin.write_bytes.saturating_add(bytes);
         } else if completion.class == IoClass::Discard {
-            bin.discard_bytes += bytes;
+            bin.discard_bytes = bin.discard_bytes.saturating_add(bytes);
         }
         match completion.class {
-            IoClass::ReadMetadata | IoClass::WriteMetadata => bin.metadata_bytes += bytes,
-            IoClass::WriteJournal => bin.journal_bytes += bytes,
+            IoClass::ReadMetadata | IoClass::WriteMetadata => {
+                bin.metadata_bytes = bin.metadata_bytes.saturating_add(bytes)
+            }
+            IoClass::WriteJournal => bin.journal_bytes = bin.journal_bytes.saturating_add(bytes),
             _ => {}
         }
     }
