@@ -292,7 +292,8 @@ impl Analyzer {
             Some(issued) => (issued.who, issued.queued_ns),
             None => match self.requests.complete_queued(device, event) {
                 Some((queued_ns, who)) => (who, Some(queued_ns)),
-                None => (own, None),
+                // Who was interrupted has nothing to do with it.
+                None => (Who { is_journal: false, ..own }, None),
             },
         };
         if is_outside {
