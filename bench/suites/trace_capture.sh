@@ -3,18 +3,34 @@
 # What a block trace costs while it is taken: fio on a loop device over memory, with a trace and without, as
 # fast as it goes and at a steady rate. Read by bench/run.
 
-# Random writes of 4 KiB, 32 at once, in $capture_seconds. Sets `writes` and `iops`.
+# Random writes of 4 KiB, 32 at once, in $capture_seconds. Sets `iops`, and `request_us`, the
+# processor time that a request took of fio and of the kernel's workers.
 write_blocks() { # EXTRA...
+    local workers_from_ns
+    workers_from_ns=$(workers_ns)
     measure fio --name=writes --filename="$capture_device" --rw=randwrite --bs=4k --direct=1 \
         --ioengine=libaio --iodepth=32 --time_based --runtime="$capture_seconds" \
         --output-format=json "$@"
     writes=$(jq -er '.jobs[0].write.total_ios' "$scratch/out")
     iops=$(jq -er '.jobs[0].write.iops' "$scratch/out")
+    request_us=$(awk -v u="$user_s" -v s="$system_s" -v w=$(($(workers_ns) - workers_from_ns)) -v n="$writes" \
+        'BEGIN { print ((u + s) * 1e6 + w / 1e3) / n }')
+}
+
+# Processor time of the kernel's workers so far: one of them serves the loop device.
+workers_ns() {
+    local comm name ns rest sum=0
+    for comm in /proc/[0-9]*/comm; do
+        if { read -r name <"$comm" && [[ $name == kworker/* ]] && read -r ns rest <"${comm%comm}schedstat"; } 2>/dev/null; then
+            sum=$((sum + ns))
+        fi
+    done
+    echo "$sum"
 }
 
 record_writes() { # SIDE
     record "rate_$1" "$2" "$iops"
-    record "cpu_us_$1" "$2" "$(awk -v u="$user_s" -v s="$system_s" -v n="$writes" 'BEGIN { print (u + s) / n * 1e6 }')"
+    record "cpu_us_$1" "$2" "$request_us"
 }
 
 run_untraced() {
@@ -54,13 +70,16 @@ record_trace() { # WHICH
     record "reader_$1" fsdyno "$(of '| .reader_ns / .events')"
 }
 
-# Medians of a figure of both sides, as one line: what a traced request takes more, by each of its three events.
-per_event() { # TEXT BOUND
-    awk -v text="$1" -v bound="$2" -v with="$(median rate_full fsdyno)" -v without="$(median rate_full untraced)" 'BEGIN {
-        us = (1e6 / with - 1e6 / without) / 3
+# What each of the three events of a request takes, from medians: of time, and of the processors, the reader's
+# part included.
+per_event() { # TEXT WITH WITHOUT READER_NS BOUND
+    awk -v text="$1" -v with="$2" -v without="$3" -v reader_ns="$4" -v bound="$5" 'BEGIN {
+        us = (with - without) / 3 + reader_ns / 1e3
         printf "%-34s %12.3f %12s %8s  <= %s%s\n", text, us, "-", "-", bound, us <= bound ? " met" : " MISSED"
     }'
 }
+
+inverse() { awk -v rate="$1" 'BEGIN { print 1e6 / rate }'; }
 
 figure() { # TEXT ITEM WANTED
     printf '%-34s %12.1f %12s %8s  %s\n' "$1" "$(median "$2" fsdyno)" - - "$3"
@@ -77,7 +96,7 @@ suite_trace_capture() {
         echo 'skipped: needs root, and memory rather than --ext4'
         return
     fi
-    local bytes_per_side=0 capture_device traced writes iops
+    local bytes_per_side=0 capture_device traced writes iops request_us
     truncate -s 256M "$outer/capture.img"
     capture_device=$(losetup --find --show --direct-io=on "$outer/capture.img")
     run_rounds untraced fsdyno_trace
@@ -87,9 +106,12 @@ suite_trace_capture() {
         "$capture_seconds" "$rounds"
     row '' traced untraced ratio wanted
     compare 'full speed, requests/s' rate_full untraced min 0.83
-    per_event 'full speed, µs per event' 0.35
+    per_event 'full speed, time per event, us' "$(inverse "$(median rate_full fsdyno)")" \
+        "$(inverse "$(median rate_full untraced)")" 0 0.35
+    per_event 'full speed, CPU per event, us' "$(median cpu_us_full fsdyno)" \
+        "$(median cpu_us_full untraced)" "$(median reader_full fsdyno)" 0.35
     compare '20000/s, requests/s' rate_steady untraced min 0.99
-    compare '20000/s, CPU µs of fio a request' cpu_us_steady untraced max none
+    compare '20000/s, CPU per request, us' cpu_us_steady untraced max none
     figure 'full speed, events' events_full -
     figure 'full speed, events lost' lost_full 0
     figure '20000/s, events lost' lost_steady 0
