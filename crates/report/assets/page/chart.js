@@ -222,7 +222,10 @@
               ctx.strokeStyle = page.color("text");
               ctx.lineWidth = dpr();
               ctx.beginPath();
-              for (const [fromX, fromY, toX, toY] of [[low, 0.5, high, 0.5], [low, 0.22, low, 0.78], [high, 0.22, high, 0.78]]) {
+              const strokes = [[low, 0.5, high, 0.5], [low, 0.22, low, 0.78]];
+              // No end is drawn where it goes on beyond the scale.
+              if (ends[1] / most <= 1.02) strokes.push([high, 0.22, high, 0.78]);
+              for (const [fromX, fromY, toX, toY] of strokes) {
                 ctx.moveTo(fromX, y + thick * fromY);
                 ctx.lineTo(toX, y + thick * toY);
               }
@@ -271,7 +274,7 @@
   /** Titles and colours of groups of processor time; those that no list has come last. */
   page.group = (name) => {
     const index = page.data.groups.findIndex(([known]) => known === name);
-    return index < 0 ? { order: 99, title: name, color: page.color("g8") }
+    return index < 0 ? { order: 99, title: name, color: page.color("g10") }
       : { order: index, title: page.data.groups[index][1], color: page.color(`g${index}`) };
   };
 
@@ -291,7 +294,7 @@
     });
     const item = (name) => {
       const order = page.group(name).order;
-      return page.element("li", {}, page.element("span", { class: "swatch", style: `background:var(--g${Math.min(order, 8)})` }), page.group(name).title);
+      return page.element("li", {}, page.element("span", { class: "swatch", style: `background:var(--g${Math.min(order, 10)})` }), page.group(name).title);
     };
     place.after(page.element("ul", { class: "legend" }, ...names.map(item)));
   };

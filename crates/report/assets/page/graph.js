@@ -22,6 +22,7 @@
       this.heat = this.overlay ? null : this.timeline.graph?.heat;
       this.cells = this.heat && (this.timeline.cells ??= page.cells(this.heat));
       this.processes = filled(256, () => true);
+      if (this.heat) this.offsets = this.used();
       this.phase = "";
       this.bursts = this.overlay ? [] : this.timeline.graph?.bursts ?? [];
       this.panels = [];
@@ -41,6 +42,18 @@
       for (const button of place.querySelectorAll("[data-burst]")) {
         button.addEventListener("click", () => this.showBurst(Number(button.dataset.burst)));
       }
+    }
+
+    /** The part of the device that requests went to, where it is much less than the whole. */
+    used() {
+      const whole = page.heatBytes(this.heat);
+      let [low, high] = [this.heat.rows, 0];
+      for (const row of this.cells.row) [low, high] = [Math.min(low, row), Math.max(high, row + 1)];
+      const margin = (high - low) * 0.04 + 1;
+      const part = [Math.max(0, low - margin), Math.min(this.heat.rows, high + margin)].map((row) => row * this.heat.row_bytes);
+      this.cropped = part[0] < part[1] && part[1] - part[0] < whole * 0.75;
+      this.part = this.cropped ? part : null;
+      return this.part ?? [0, whole];
     }
 
     get filtered() {
@@ -73,6 +86,15 @@
       const kinds = { reads: ["c0", "c1"], writes: ["c2", "c3", "c4"], data: ["c0", "c2"], metadata: ["c1", "c3"], journal: ["c4"] };
       place.append(page.element("fieldset", { class: "switches" }, page.element("legend", {}, "Show"),
         ...SWITCHES.map((name) => box(name, kinds[name], (on) => { this.on[name] = on; }))));
+      if (this.part) {
+        const input = page.element("input", { type: "checkbox", onchange: () => {
+          this.offsets = input.checked ? [0, page.heatBytes(this.heat)] : this.part;
+          const { chart } = this.panels[0];
+          chart.setScale("y", { min: this.offsets[0], max: this.offsets[1] });
+          this.movie.paint();
+        } });
+        row.append(page.element("label", { class: "switch" }, input, "the whole device"));
+      }
       place.append(page.element("fieldset", { class: "switches" }, page.element("legend", {}, "By"),
         ...this.heat.processes.map((name, index) => box(name, [], (on) => { this.processes[index] = on; }))));
     }
@@ -248,7 +270,7 @@
       const span = () => this.range[1] - this.range[0];
       const size = width < 420 ? 64 : 76;
       const labels = spec.heat && this.timeline.phases.length > 0;
-      const y = spec.heat ? { range: [0, page.heatBytes(this.heat)] }
+      const y = spec.heat ? { range: () => this.offsets }
         : spec.log ? { distr: 3, log: 10, range: page.logRange }
           : { range: (_, __, most) => [0, (most || 1) * 1.1] };
       const form = page.format.short(spec.heat ? page.format.bytes : spec.form);
@@ -332,7 +354,7 @@
     paintHeat(u) {
       const [from, to] = this.range;
       this.inside(u, (ctx, box) => page.paintHeat(ctx, box, this.heat, this.cells, {
-        from, to, low: 0, high: page.heatBytes(this.heat), shows: this.shows, least: Math.ceil(1.5 * uPlot.pxRatio),
+        from, to, low: this.offsets[0], high: this.offsets[1], shows: this.shows, least: Math.ceil(2 * uPlot.pxRatio),
       }));
     }
 

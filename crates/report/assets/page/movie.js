@@ -21,7 +21,6 @@
     let now = 0;
     let running = false;
     let before = 0;
-    const high = page.heatBytes(heat);
 
     const paint = () => {
       const ratio = Math.min(2, window.devicePixelRatio || 1);
@@ -34,8 +33,9 @@
       ctx.fillStyle = page.color("band");
       ctx.fillRect(0, 0, width, height);
       const from = now - length;
+      const [low, high] = graph.offsets;
       page.paintHeat(ctx, { left: 0, top: 0, width, height }, heat, cells, {
-        from, to: now, low: 0, high, shows: graph.shows, least: Math.ceil(3 * ratio),
+        from, to: now, low, high, shows: graph.shows, least: Math.ceil(3 * ratio),
         fade: (time) => (time > now ? 0 : 0.15 + 0.85 * (1 - (now - time) / length) ** 1.5),
       });
       ctx.fillStyle = page.color("muted");
@@ -43,7 +43,7 @@
       ctx.textBaseline = "top";
       ctx.fillText(page.format.bytes(high), 6 * ratio, 5 * ratio);
       ctx.textBaseline = "bottom";
-      ctx.fillText("0", 6 * ratio, height - 4 * ratio);
+      ctx.fillText(page.format.bytes(low), 6 * ratio, height - 4 * ratio);
       const phase = graph.timeline.phases.find((it) => it.spans.some(([begin, end]) => now >= begin && now <= end));
       if (phase) {
         ctx.textAlign = "right";

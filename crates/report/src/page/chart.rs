@@ -18,7 +18,7 @@ const SAMPLE_POINTS: usize = 60_000;
 pub const TOP_ROWS: usize = 18;
 
 /// Groups of processor time in the order of stacks, and their titles.
-pub const CPU_GROUPS: [(&str, &str); 9] = [
+pub const CPU_GROUPS: [(&str, &str); 12] = [
     ("application", "application"),
     ("filesystem", "filesystem"),
     ("journal", "journal"),
@@ -27,7 +27,10 @@ pub const CPU_GROUPS: [(&str, &str); 9] = [
     ("block", "block layer"),
     ("kernel", "other kernel threads"),
     ("interrupts", "interrupts"),
-    ("steal", "steal"),
+    ("other", "other programs"),
+    ("harness", "fsdyno itself"),
+    ("unaccounted", "not accounted for"),
+    ("steal", "taken by the hypervisor"),
 ];
 
 /// One row of a chart of ratios.

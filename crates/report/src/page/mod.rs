@@ -161,3 +161,6 @@ pub fn trace_page(title: &str, timelines: &[TrialTimeline]) -> String {
     let page = TracePage { frame, title: title.to_owned(), graphs };
     page.render().expect("writing to a string does not fail")
 }
+
+#[cfg(test)]
+mod tests;
