@@ -199,6 +199,10 @@ fn the_threads_of_a_filesystem_have_their_names() {
     assert_eq!(bytes(&events, |event| event.flags.contains(Flags::WRITE)), moved.write_bytes);
     let names: Vec<&str> =
         captured.info.processes.iter().map(|process| process.name.as_str()).collect();
+    assert!(
+        !names.iter().any(|name| name.starts_with("kworker/") && name.contains('+')),
+        "at work and was at work are two: {names:?}"
+    );
     assert!(names.iter().any(|name| name.starts_with("jbd2/loop")), "{names:?}");
     assert!(
         events.iter().any(|it| it.flags.contains(Flags::FLUSH) && it.action == Action::Issue),

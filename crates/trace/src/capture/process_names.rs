@@ -103,7 +103,11 @@ fn read_name(pid: u32) -> Option<String> {
 /// A process that did nothing of its own so far.
 fn unnamed(pid: u32) -> String {
     let unknown = || if pid == 0 { "swapper".to_owned() } else { format!("pid {pid}") };
-    read_name(pid).filter(|name| !name.starts_with("kworker/")).unwrap_or_else(unknown)
+    let at_rest = |name: String| match name.starts_with("kworker/") {
+        true => name.replacen('+', "-", 1),
+        false => name,
+    };
+    read_name(pid).map_or_else(unknown, at_rest)
 }
 
 fn text(comm: &Comm) -> String {
