@@ -17,7 +17,7 @@
   /** What axes of all charts share. */
   page.axis = (more) => ({
     stroke: () => page.color("muted"),
-    font: page.font(11.5),
+    font: page.font(12),
     grid: { stroke: () => page.color("grid"), width: 1 },
     ticks: { show: false },
     gap: 6,
@@ -60,7 +60,7 @@
   /** Rows of something along a horizontal scale. */
   const rowsChart = (place, { names, rowHeight, scale, axis, right, paint, tell }) => {
     page.keep(place, (width) => {
-      const font = page.font(12.5);
+      const font = page.font(13);
       const widest = Math.max(...names.map((name) => textWidth(name, font))) + 18;
       const size = Math.min(widest, width * 0.34);
       const shown = names.map((name) => cut(name, font, size - 14));

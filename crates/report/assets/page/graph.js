@@ -22,7 +22,8 @@
       this.heat = this.overlay ? null : this.timeline.graph?.heat;
       this.cells = this.heat && (this.timeline.cells ??= page.cells(this.heat));
       this.processes = filled(256, () => true);
-      if (this.heat) this.offsets = this.used();
+      this.part = this.heat && page.usedBytes(this.heat, this.cells);
+      this.offsets = this.part ?? (this.heat && [0, page.heatBytes(this.heat)]);
       this.phase = "";
       this.bursts = this.overlay ? [] : this.timeline.graph?.bursts ?? [];
       this.panels = [];
@@ -42,18 +43,6 @@
       for (const button of place.querySelectorAll("[data-burst]")) {
         button.addEventListener("click", () => this.showBurst(Number(button.dataset.burst)));
       }
-    }
-
-    /** The part of the device that requests went to, where it is much less than the whole. */
-    used() {
-      const whole = page.heatBytes(this.heat);
-      let [low, high] = [this.heat.rows, 0];
-      for (const row of this.cells.row) [low, high] = [Math.min(low, row), Math.max(high, row + 1)];
-      const margin = (high - low) * 0.04 + 1;
-      const part = [Math.max(0, low - margin), Math.min(this.heat.rows, high + margin)].map((row) => row * this.heat.row_bytes);
-      this.cropped = part[0] < part[1] && part[1] - part[0] < whole * 0.75;
-      this.part = this.cropped ? part : null;
-      return this.part ?? [0, whole];
     }
 
     get filtered() {
@@ -362,13 +351,16 @@
     marks(u, spec) {
       this.inside(u, (ctx, box) => {
         const ratio = uPlot.pxRatio;
+        let edge = -Infinity;
         this.bursts.forEach((burst, index) => {
           const from = u.valToPos(burst.from_s, "x", true);
           const to = u.valToPos(burst.to_s, "x", true);
           ctx.fillStyle = page.color("accent");
           ctx.fillRect(from, box.top, Math.max(2 * ratio, to - from), 3 * ratio);
-          if (!spec.heat) return;
-          const middle = Math.max(from, Math.min((from + to) / 2, to));
+          const middle = (from + to) / 2;
+          // A number needs room; the list below has them all.
+          if (!spec.heat || middle - edge < 16 * ratio) return;
+          edge = middle;
           ctx.beginPath();
           ctx.arc(middle, box.top + 10 * ratio, 8 * ratio, 0, 7);
           ctx.fill();
@@ -395,12 +387,15 @@
       const { spec } = panel;
       if (spec.heat) return this.tellHeat(panel, u);
       const index = u?.cursor.idx;
-      panel.values.replaceChildren(...spec.series.map((series, at) => {
+      const told = spec.series.map((series, at) => {
         if (series.off) return "";
         const value = index == null ? undefined : series.told ? series.told[index] : u.data[at + 1][index];
         return page.element("span", {}, page.element("span", { class: "swatch", style: `background:var(--${series.color})` }),
           series.label, ...(index == null ? [] : [" ", page.element("b", {}, value == null ? "–" : spec.form(value))]));
-      }).filter(Boolean));
+      }).filter(Boolean);
+      // Stacks are told from below.
+      if (spec.series[0].fill) told.reverse();
+      panel.values.replaceChildren(...told);
     }
 
     tellHeat(panel, u) {

@@ -18,6 +18,15 @@
   /** Bytes of the place that a heat map shows. */
   page.heatBytes = (heat) => heat.rows * heat.row_bytes;
 
+  /** The part of the device that requests went to, where it is much less than the whole; else null. */
+  page.usedBytes = (heat, cells) => {
+    let [low, high] = [heat.rows, 0];
+    for (const row of cells.row) [low, high] = [Math.min(low, row), Math.max(high, row + 1)];
+    const margin = (high - low) * 0.04 + 1;
+    const part = [Math.max(0, low - margin), Math.min(heat.rows, high + margin)];
+    return low < high && part[1] - part[0] < heat.rows * 0.75 ? part.map((row) => row * heat.row_bytes) : null;
+  };
+
   /**
    * Paints `cells` into a rectangle of a canvas.
    * view: time and offset at the edges; shows(kind, process); fade(time) from 0 to 1, if any.

@@ -70,8 +70,9 @@
       if (timeline?.graph) {
         const { heat } = timeline.graph;
         timeline.cells ??= page.cells(heat);
+        const [low, high] = page.usedBytes(heat, timeline.cells) ?? [0, page.heatBytes(heat)];
         page.paintHeat(ctx, { left: 0, top: 0, width, height }, heat, timeline.cells, {
-          from: 0, to: timeline.duration_s, low: 0, high: page.heatBytes(heat), shows: () => true, least: Math.ceil(ratio),
+          from: 0, to: timeline.duration_s, low, high, shows: () => true, least: Math.ceil(ratio),
         });
       } else if (!timeline) {
         lines(ctx, width, height, ratio, all);

@@ -11,6 +11,7 @@
     const hex = page.color(name);
     return [1, 3, 5].map((at) => parseInt(hex.slice(at, at + 2), 16));
   };
+  /** A font; uPlot enlarges whole numbers of pixels only. */
   page.font = (size = 12, weight = 400) => `${weight} ${size}px ${page.color("font")}`;
   /** Calls `repaint` when the colours change. */
   page.onTheme = (repaint) => listeners.push(repaint);
@@ -40,11 +41,18 @@
 
   // Paper is white.
   let before;
+  let closed = [];
   window.addEventListener("beforeprint", () => {
     before = root.dataset.theme;
     apply("light");
+    // What is folded on a screen is not on paper.
+    closed = [...document.querySelectorAll("details:not([open])")];
+    for (const details of closed) details.open = true;
   });
-  window.addEventListener("afterprint", () => apply(before));
+  window.addEventListener("afterprint", () => {
+    for (const details of closed) details.open = false;
+    apply(before);
+  });
   styles = getComputedStyle(root);
 
   for (const swatch of document.querySelectorAll(".swatch[data-target]")) {
