@@ -1,5 +1,6 @@
 //! Writes a page from invented figures, to look at it while its templates and scripts are changed:
-//! `cargo run -p fsdyno-report --example report_page -- report.html`. Nothing in it was measured.
+//! `cargo run -p fsdyno-report --example report_page -- report.html [trace]`; with `trace`
+//! that of traces without a run. Nothing in it was measured.
 #![forbid(unsafe_code)]
 
 use std::collections::BTreeMap;
@@ -333,7 +334,10 @@ fn main() -> std::io::Result<()> {
         curves: (0..3).flat_map(|it| [curve(it, "write"), curve(it, "open")]).collect(),
         timelines: (0..3).map(|target| timeline(target, &mut dice)).collect(),
     };
-    let page = fsdyno_report::page::run_page(&data);
+    let page = match std::env::args().nth(2).as_deref() {
+        Some("trace") => fsdyno_report::page::trace_page("ext4, xfs, btrfs", &data.timelines),
+        _ => fsdyno_report::page::run_page(&data),
+    };
     println!("{path}: {} bytes", page.len());
     std::fs::write(path, page)
 }
