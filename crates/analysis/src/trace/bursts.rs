@@ -12,8 +12,10 @@ const SHOWN_MAX: usize = 12;
 const TIMES_MEAN: f64 = 4.0;
 /// … and at least this share of all that happens in it …
 const SHARE_MIN: f64 = 0.3;
-/// … and at least so many requests.
+/// … and at least so many requests …
 const REQUESTS_MIN: u64 = 16;
+/// … and at least this share of the requests, or of the bytes, of the whole trace.
+const WHOLE_MIN: f64 = 0.02;
 
 /// Bytes and requests of one process and class, slot by slot.
 struct Track {
@@ -80,6 +82,9 @@ fn of_track(
             && requests >= SHARE_MIN * all[slot].1 as f64
             && requests > 0.0
     };
+    let whole = all.iter().fold((0u64, 0u64), |(bytes, requests), slot| {
+        (bytes.saturating_add(slot.0), requests.saturating_add(slot.1))
+    });
     let mut found = Vec::new();
     let mut slot = 0;
     while slot < count {
@@ -93,7 +98,9 @@ fn of_track(
         }
         let sum = |of: fn(&(u64, u64)) -> u64| track.slots[first..slot].iter().map(of).sum::<u64>();
         let (bytes, requests) = (sum(|slot| slot.0), sum(|slot| slot.1));
-        if requests < REQUESTS_MIN {
+        let is_much = |part: u64, whole: u64| part as f64 >= WHOLE_MIN * whole as f64 && part > 0;
+        let is_notable = is_much(requests, whole.1) || is_much(bytes, whole.0);
+        if requests < REQUESTS_MIN || !is_notable {
             continue;
         }
         let seeks: u64 = seeks[first..slot].iter().sum();

@@ -103,7 +103,9 @@
     return [middle + (index - count / 2) * step + 1.5 * dpr(), thickness * dpr()];
   };
 
-  const RATIO_TICKS = [0.01, 0.02, 0.05, 0.1, 0.2, 0.25, 0.33, 0.5, 0.67, 0.8, 0.9, 1, 1.1, 1.25, 1.5, 2, 3, 4, 5, 10, 20, 50, 100];
+  // The most wanted first: one that has no room beside those before it is left out.
+  const RATIO_TICKS = [1, 0.1, 10, 0.01, 100, 0.5, 2, 0.2, 5, 0.05, 20, 0.02, 50, 0.8, 1.25, 0.67, 1.5, 0.33, 3, 0.25, 4, 0.9, 1.1];
+  const RATIO_TICK_WIDTH = 46;
 
   /** Each target beside the first: a point and its interval, by row. */
   page.ratioChart = (place, rows) => {
@@ -120,13 +122,13 @@
       scale: { distr: 3, log: 10, range: [low, high] },
       axis: {
         splits: (u) => {
-          const room = u.bbox.width / dpr() / 52;
-          let ticks = RATIO_TICKS.filter((tick) => tick >= low && tick <= high);
-          const whole = ticks.filter((tick) => Math.log2(tick) % 1 === 0 || tick >= 5);
-          if (ticks.length > room && whole.length > 1) ticks = whole;
-          const step = Math.ceil(ticks.length / Math.max(2, room));
-          const one = ticks.indexOf(1);
-          return ticks.filter((_, index) => (index - one) % step === 0);
+          const at = (tick) => (u.bbox.width / dpr()) * Math.log(tick / low) / Math.log(high / low);
+          const ticks = [];
+          for (const tick of RATIO_TICKS) {
+            const fits = ticks.every((other) => Math.abs(at(tick) - at(other)) >= RATIO_TICK_WIDTH);
+            if (tick >= low && tick <= high && fits) ticks.push(tick);
+          }
+          return ticks.sort((a, b) => a - b);
         },
         values: (_, splits) => splits.map((split) => `${page.format.number(split)}×`),
         filter: (_, splits) => splits,
