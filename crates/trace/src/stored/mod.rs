@@ -2,7 +2,7 @@
 //! written while a trace is taken and read once from front to back, both in bounded memory. What happens
 //! to the events before and after is left to others.
 //!
-//! Whole numbers of fixed size have their least byte first; `varint` is that of [`varint`].
+//! Whole numbers of fixed size have their least byte first; `varint` is that of `varint.rs`.
 //!
 //! ```text
 //! file    = "fstrace\n", version u32 = 1, 0 u32, chunk..., trailer, end
@@ -13,7 +13,7 @@
 //!           XXH3 of the payload as stored u64, XXH3 of the header up to here u64
 //! ```
 //! Payloads are compressed by zstd. Each begins with what became known since the one before: processes,
-//! devices, events lost so far, wall time. A chunk goes on with its columns ([`columns`]), the trailer
+//! devices, events lost so far, wall time. A chunk goes on with its columns (`columns.rs`), the trailer
 //! with the number of events, the times of the first and the last, and the warnings.
 
 mod columns;
