@@ -267,8 +267,9 @@
       const color = page.target(target);
       return [[returned, color], [Math.max(0, durable - returned), `${color}66`]];
     },
+    // Where both read the same, what the table has: the time until durable.
     text: ([returned, durable]) => (durable > returned * 1.005
-      ? `${page.format.seconds(returned)} → ${page.format.seconds(durable)}` : page.format.seconds(returned)),
+      ? `${page.format.seconds(returned)} → ${page.format.seconds(durable)}` : page.format.seconds(durable)),
     tell: (row) => rows[row].cells.map((cell, target) => `${page.data.targets[target]}: ${cell
       ? `returned ${page.format.seconds(cell[0])}, durable ${page.format.seconds(cell[1])}` : "–"}`),
   });
@@ -333,28 +334,33 @@
     return chart;
   };
 
-  /** Each trial piece by piece. */
+  /** Each trial sample by sample; or a point for each trial, those of the targets side by side. */
   page.sampleLines = (place, all) => chosen(place, "Phase", all.map((it) => it.phase), (index, width) => {
     const chosen = all[index];
     const data = chosen.lines.map((line) => page.numbers(line.values));
     const longest = Math.max(...data.map((line) => line.length));
     const form = chosen.unit === "ms" ? (value) => page.format.ns(value * 1e6) : (value) => `${page.format.number(value)} ${chosen.unit}`;
+    const single = chosen.by === "trial";
     return lines(place, width, {
       data: [Array.from({ length: longest }, (_, at) => at * chosen.group + 1), ...data.map((line) => [...line, ...Array(longest - line.length).fill(null)])],
       series: chosen.lines.map((line) => ({
         stroke: () => page.target(line.target), width: 1.5,
-        points: { show: longest <= 40, size: 5, fill: () => page.target(line.target) },
+        ...(single ? { paths: () => null } : {}),
+        points: { show: single || longest <= 40, size: single ? 8 : 5, fill: () => page.target(line.target) },
       })),
-      scales: { x: { time: false, range: (_, least, most) => (least === most ? [least - 1, most + 1] : [least, most]) }, y: { range: (_, __, most) => [0, (most || 1) * 1.08] } },
-      x: { values: (_, splits) => splits.map((split) => (Number.isInteger(split) ? `${split}` : "")), label: undefined },
+      scales: { x: { time: false, range: (_, least, most) => (least === most ? [least - 1, most + 1] : single ? [least - 0.5, most + 0.5] : [least, most]) }, y: { range: (_, __, most) => [0, (most || 1) * 1.08] } },
+      x: { values: (_, splits) => splits.map((split) => (Number.isInteger(split) ? `${split}` : "")), ...titled(chosen.by) },
       y: { values: (_, splits) => splits.map(page.format.short(form)), size: 76 },
-      tell: (u, at) => [`${chosen.by === "trial" ? "trial" : "piece"} ${u.data[0][at]}`,
+      tell: (u, at) => [`${chosen.by} ${u.data[0][at]}`,
         ...page.data.targets.map((name, target) => {
           const own = chosen.lines.flatMap((line, number) => (line.target === target ? [u.data[number + 1][at]] : [])).filter((value) => value != null);
           return `${name}: ${own.length ? own.map(form).join(", ") : "–"}`;
         })],
     });
   });
+
+  /** The title of an axis. */
+  const titled = (label) => ({ label, labelSize: 20, labelGap: 0, labelFont: page.font(12) });
 
   const NINES = new Map([[1, "0 %"], [2, "50 %"], [10, "90 %"], [100, "99 %"], [1e3, "99.9 %"], [1e4, "99.99 %"], [1e5, "99.999 %"], [1e6, "99.9999 %"], [1e7, "99.99999 %"]]);
 

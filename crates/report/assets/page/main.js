@@ -3,7 +3,7 @@
   const { data } = page;
   const charts = {
     ratios: page.ratioChart, bars: page.medianBars, durable: page.durableBars, cpu: page.cpuBars,
-    samples: page.sampleLines, curves: page.latencyLines,
+    trials: page.sampleLines, samples: page.sampleLines, curves: page.latencyLines,
   };
   const top = document.querySelector('[data-chart="top"] .plot');
   if (top) page.ratioChart(top, data.top);

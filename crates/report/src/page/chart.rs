@@ -4,7 +4,7 @@
 use fsdyno_model::outcome::Outcome;
 use fsdyno_model::record::{Role, Sample};
 use fsdyno_model::report_data::{Comparison, LatencyCurve, PhaseRatio, Ratio, ReportData};
-use fsdyno_model::result::{PhaseResult, RunResult, SummaryRow, TrialResult};
+use fsdyno_model::result::{PhaseResult, RunResult, SummaryRow, TargetResult, TrialResult};
 use serde_json::{Value, json};
 
 use super::pack::{self, Thinning};
@@ -87,7 +87,8 @@ pub fn workload(data: &ReportData, label: &str) -> Value {
     json!({
         "label": label,
         "bars": bars(&data.result, label),
-        "samples": samples(&data.result, label, &phases),
+        "trials": reached_manifest(&data.result, &by_trial(&data.result, label)),
+        "samples": reached_manifest(&data.result, &within_trials(&data.result, label)),
         "curves": curves(data, label),
         "cpu": cpu(&data.result, label, &phases),
         "durable": durable(&data.result, label),
@@ -169,39 +170,107 @@ fn phase_of<'a>(trial: &'a TrialResult, phase: &str) -> Option<&'a PhaseResult> 
     trial.phases.iter().find(|it| it.name == phase)
 }
 
-/// The series of each phase, trial by trial: what one sample after the other reached. Where a phase is
-/// a single piece, its duration trial by trial.
-fn samples(result: &RunResult, label: &str, phases: &[&str]) -> Value {
-    let lines = (phases.len() * result.targets.len() * result.run.trials as usize).max(1);
-    let points = (SAMPLE_POINTS / lines / result.workloads.len().max(1)).clamp(40, 2000);
-    let all: Vec<Value> = phases
-        .iter()
-        .filter_map(|phase| {
-            let own = || {
-                (result.targets.iter().enumerate()).flat_map(move |(target, it)| {
-                    completed(result, label, &it.label)
-                        .filter_map(move |trial| Some((target, trial, phase_of(trial, phase)?)))
-                })
-            };
-            let longest = own().map(|(.., it)| it.samples.len()).max()?;
-            let with_bytes = own().flat_map(|(.., it)| &it.samples).all(|sample| sample.bytes > 0);
-            if longest < 2 {
-                return by_trial(result, label, phase);
-            }
-            let group = longest.div_ceil(points);
-            let lines: Vec<Value> = own()
-                .map(|(target, trial, it)| {
-                    let values: Vec<Option<f64>> =
-                        it.samples.iter().map(|sample| reached(sample, with_bytes)).collect();
-                    let values = pack::thinned(&values, group, Thinning::Mean);
-                    json!({ "target": target, "trial": trial.trial, "values": pack::floats(values) })
-                })
-                .collect();
-            let unit = if with_bytes { "MiB/s" } else { "ms" };
-            Some(json!({ "phase": phase, "unit": unit, "by": "sample", "group": group, "lines": lines }))
+/// What one trial after the other, or one sample after the other, reached in a phase.
+pub struct Reached {
+    pub phase: String,
+    pub unit: &'static str,
+    /// What a sample is: `kernel` of `kernel-3`; `trial` where a phase has one sample in each trial.
+    pub by: String,
+    pub lines: Vec<ReachedLine>,
+}
+
+/// The values of one trial, sample by sample; or those of one target, trial by trial.
+pub struct ReachedLine {
+    /// Index of the target.
+    pub target: usize,
+    /// Number of the trial; 0 where the values are those of all trials.
+    pub trial: u32,
+    pub values: Vec<Option<f64>>,
+}
+
+/// The phases with several samples in a trial, sample by sample.
+pub fn within_trials(result: &RunResult, label: &str) -> Vec<Reached> {
+    let phase = |phase: &str| {
+        let own = || {
+            (result.targets.iter().enumerate()).flat_map(move |(target, it)| {
+                completed(result, label, &it.label)
+                    .filter_map(move |trial| Some((target, trial, phase_of(trial, phase)?)))
+            })
+        };
+        own().find(|(.., it)| it.samples.len() > 1)?;
+        let samples = || own().flat_map(|(.., it)| &it.samples);
+        let with_bytes = samples().all(|sample| sample.bytes > 0);
+        let line = |(target, trial, it): (usize, &TrialResult, &PhaseResult)| ReachedLine {
+            target,
+            trial: trial.trial,
+            values: it.samples.iter().map(|sample| reached(sample, with_bytes)).collect(),
+        };
+        Some(Reached {
+            phase: phase.to_owned(),
+            unit: if with_bytes { "MiB/s" } else { "ms" },
+            by: samples().next().map_or_else(String::new, |it| kind(&it.subject)),
+            lines: own().map(line).collect(),
         })
-        .collect();
-    Value::Array(all)
+    };
+    phases(result, label).into_iter().filter_map(phase).collect()
+}
+
+/// `kernel` of `kernel-3`; `sample` where the subject is no name and number.
+fn kind(subject: &str) -> String {
+    let name = subject.trim_end_matches(|it: char| it.is_ascii_digit());
+    let name = name.trim_end_matches(['-', '_', ' ']);
+    let is_word = !name.is_empty() && name.len() < subject.len();
+    let is_word = is_word && name.chars().all(|it| it.is_alphabetic() || it == ' ');
+    if is_word { name.to_owned() } else { "sample".to_owned() }
+}
+
+/// The phases that are one sample in each trial, by trial.
+pub fn by_trial(result: &RunResult, label: &str) -> Vec<Reached> {
+    let value = |trial: &TrialResult, phase: &str| {
+        let phase = phase_of(trial, phase)?;
+        let ns = phase.elapsed_durable_ns.unwrap_or(phase.elapsed_return_ns);
+        Some(ns as f64 / 1e6)
+    };
+    let phase = |phase: &str| {
+        let line = |(target, it): (usize, &TargetResult)| {
+            let mut values = vec![None; result.run.trials as usize];
+            for trial in completed(result, label, &it.label) {
+                let place = (trial.trial as usize).checked_sub(1).and_then(|at| values.get_mut(at));
+                if let Some(place) = place {
+                    *place = value(trial, phase);
+                }
+            }
+            ReachedLine { target, trial: 0, values }
+        };
+        let lines = result.targets.iter().enumerate().map(line).collect();
+        Reached { phase: phase.to_owned(), unit: "ms", by: "trial".to_owned(), lines }
+    };
+    let is_single = |phase: &&str| {
+        let targets = result.targets.iter();
+        let mut trials = targets.flat_map(|it| completed(result, label, &it.label));
+        !trials.any(|trial| phase_of(trial, phase).is_some_and(|it| it.samples.len() > 1))
+    };
+    let all = phases(result, label).into_iter().filter(|_| result.run.trials > 1);
+    let mut all: Vec<Reached> = all.filter(is_single).map(phase).collect();
+    all.retain(|it| it.lines.iter().any(|line| line.values.iter().any(Option::is_some)));
+    all
+}
+
+/// What was reached, for the script; samples are thinned to what a chart can show.
+fn reached_manifest(result: &RunResult, all: &[Reached]) -> Value {
+    let lines = all.iter().map(|it| it.lines.len()).sum::<usize>().max(1);
+    let points = (SAMPLE_POINTS / lines / result.workloads.len().max(1)).clamp(40, 2000);
+    let one = |it: &Reached| {
+        let longest = it.lines.iter().map(|line| line.values.len()).max().unwrap_or(0);
+        let group = longest.div_ceil(points).max(1);
+        let line = |line: &ReachedLine| {
+            let values = pack::thinned(&line.values, group, Thinning::Mean);
+            json!({ "target": line.target, "trial": line.trial, "values": pack::floats(values) })
+        };
+        let lines: Vec<Value> = it.lines.iter().map(line).collect();
+        json!({ "phase": it.phase, "unit": it.unit, "by": it.by, "group": group, "lines": lines })
+    };
+    all.iter().map(one).collect()
 }
 
 /// Throughput of a sample, or its duration in milliseconds, until durable where that is known.
@@ -211,25 +280,6 @@ fn reached(sample: &Sample, throughput: bool) -> Option<f64> {
         true => (ns > 0.0).then(|| sample.bytes as f64 / f64::from(1 << 20) / (ns / 1e9)),
         false => Some(ns / 1e6),
     }
-}
-
-fn by_trial(result: &RunResult, label: &str, phase: &str) -> Option<Value> {
-    let lines: Vec<Value> = (result.targets.iter().enumerate())
-        .map(|(target, it)| {
-            let mut values = vec![None; result.run.trials as usize];
-            for trial in completed(result, label, &it.label) {
-                let place = (trial.trial as usize).checked_sub(1).and_then(|at| values.get_mut(at));
-                if let (Some(place), Some(phase)) = (place, phase_of(trial, phase)) {
-                    let ns = phase.elapsed_durable_ns.unwrap_or(phase.elapsed_return_ns);
-                    *place = Some(ns as f64 / 1e6);
-                }
-            }
-            json!({ "target": target, "trial": 0, "values": pack::floats(values) })
-        })
-        .collect();
-    let unit = "ms";
-    (result.run.trials > 1)
-        .then(|| json!({ "phase": phase, "unit": unit, "by": "trial", "group": 1, "lines": lines }))
 }
 
 /// Latency by percentile; the axis is `1 / (1 - p)`, so that each nine takes the same room.

@@ -12,6 +12,7 @@
 
 mod chart;
 mod exact;
+mod figures;
 mod heat;
 mod pack;
 mod timeline;

@@ -9,6 +9,7 @@ use fsdyno_model::units;
 use fsdyno_model::workload::WorkloadSpec;
 
 use super::chart::{self, RatioRow};
+use super::figures;
 use crate::grid::{Grid, IntervalStyle, Mark};
 use crate::note;
 use crate::text;
@@ -63,10 +64,13 @@ pub struct WorkloadView {
     pub notes: Vec<String>,
     pub has_phase_ratios: bool,
     pub ratios: Option<Table>,
-    pub has_samples: bool,
     pub has_curves: bool,
-    pub has_cpu: bool,
-    pub has_durable: bool,
+    pub durable: Option<Table>,
+    pub cpu: Option<Table>,
+    /// Phases with one sample in each trial.
+    pub trials: Option<Table>,
+    /// Phases with several.
+    pub samples: Option<Table>,
     pub latency: Option<Table>,
     pub graphs: Vec<GraphView>,
 }
@@ -141,10 +145,11 @@ fn workload(data: &ReportData, index: usize, spec: &WorkloadSpec, top: bool) -> 
             .collect(),
         has_phase_ratios: !top && rows.len() > 1,
         ratios: (!top && rows.len() > 1).then(|| ratio_table(result, &rows)),
-        has_samples: has("samples"),
         has_curves: has("curves"),
-        has_cpu: has("cpu"),
-        has_durable: has("durable"),
+        durable: figures::durable(result, &own["durable"]),
+        cpu: figures::cpu(result, &own["cpu"]),
+        trials: figures::trials(result, &chart::by_trial(result, label)),
+        samples: figures::samples(result, &chart::within_trials(result, label)),
         latency: latency(data, label),
         graphs: (data.timelines.iter().enumerate())
             .filter(|(_, it)| it.workload == label)
