@@ -103,6 +103,18 @@
     return [middle + (index - count / 2) * step + 1.5 * dpr(), thickness * dpr()];
   };
 
+  /** The head of an arrow whose point is at `x`: what it ends goes on beyond the chart. */
+  const arrow = (ctx, x, y, way) => {
+    const size = 6 * dpr();
+    ctx.beginPath();
+    ctx.moveTo(x, y);
+    ctx.lineTo(x - way * size, y - size * 0.75);
+    ctx.lineTo(x - way * size, y + size * 0.75);
+    ctx.closePath();
+    ctx.fill();
+  };
+  const sayBeyond = (place) => place.after(page.element("p", { class: "hint beyond" }, "An arrow: goes on beyond the chart."));
+
   // The most wanted first: one that has no room beside those before it is left out.
   const RATIO_TICKS = [1, 0.1, 10, 0.01, 100, 0.5, 2, 0.2, 5, 0.05, 20, 0.02, 50, 0.8, 1.25, 0.67, 1.5, 0.33, 3, 0.25, 4, 0.9, 1.1];
   const RATIO_TICK_WIDTH = 46;
@@ -116,6 +128,8 @@
     let low = Math.min(1, ...ends.filter((end) => end > 0)) / 1.06;
     let high = Math.max(1, ...ends) * 1.06;
     if (high / low < 1.5) [low, high] = [Math.min(low, 0.82), Math.max(high, 1.22)];
+    const beyond = ([, from, to]) => from != null && to != null && [from < low, to > high];
+    if (all.some((ratio) => beyond(ratio) && beyond(ratio).includes(true))) sayBeyond(place);
     rowsChart(place, {
       names: rows.map((row) => row.name),
       rowHeight: Math.max(26, others * 13 + 10),
@@ -167,12 +181,15 @@
           const y = edge + thick / 2;
           const x = (at) => u.valToPos(at, "y", true);
           ctx.strokeStyle = ctx.fillStyle = page.target(target + 1);
-          if (from != null && to != null && from > 0) {
+          if (from != null && to != null) {
+            const [before, after] = beyond(ratio);
             ctx.lineWidth = (row.overall ? 3 : 2) * dpr();
             ctx.beginPath();
-            ctx.moveTo(x(from), y);
-            ctx.lineTo(x(to), y);
+            ctx.moveTo(x(Math.max(from, low)) + (before ? 3 * dpr() : 0), y);
+            ctx.lineTo(x(Math.min(to, high)) - (after ? 3 * dpr() : 0), y);
             ctx.stroke();
+            if (before) arrow(ctx, x(low), y, -1);
+            if (after) arrow(ctx, x(high), y, 1);
           }
           ctx.beginPath();
           ctx.arc(x(value), y, (row.overall ? 5.5 : 4) * dpr(), 0, 7);
@@ -191,8 +208,12 @@
     ctx.fillText(text, x + 6 * dpr(), y);
   };
 
+  const beyond = (end, most) => end / most > 1.02;
+
   /** Bars from zero, each row on its own scale. `parts` of a cell: `[value, colour]` end to end. */
   const barsChart = (place, { rows, count, greatest, parts, whisker, text, tell, room = 92 }) => {
+    const clipped = (row) => row.cells.some((cell) => cell && whisker?.(cell) && beyond(whisker(cell)[1], greatest(row) || 1));
+    if (rows.some(clipped)) sayBeyond(place);
     rowsChart(place, {
       names: rows.map((row) => row.name),
       rowHeight: Math.max(30, count * 14 + 12),
@@ -225,14 +246,17 @@
               ctx.lineWidth = dpr();
               ctx.beginPath();
               const strokes = [[low, 0.5, high, 0.5], [low, 0.22, low, 0.78]];
-              // No end is drawn where it goes on beyond the scale.
-              if (ends[1] / most <= 1.02) strokes.push([high, 0.22, high, 0.78]);
+              if (!beyond(ends[1], most)) strokes.push([high, 0.22, high, 0.78]);
               for (const [fromX, fromY, toX, toY] of strokes) {
                 ctx.moveTo(fromX, y + thick * fromY);
                 ctx.lineTo(toX, y + thick * toY);
               }
               ctx.stroke();
-              end = Math.max(end, high);
+              if (beyond(ends[1], most)) {
+                ctx.fillStyle = page.color("text");
+                arrow(ctx, high + 5 * dpr(), y + thick / 2, 1);
+              }
+              end = Math.max(end, high + (beyond(ends[1], most) ? 5 * dpr() : 0));
             }
             endText(u, ctx, end, y + thick / 2, text(cell, row, target));
           }

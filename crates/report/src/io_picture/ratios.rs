@@ -3,7 +3,7 @@
 
 use fsdyno_model::report_data::{Comparison, Ratio, ReportData};
 
-use super::canvas::{Area, Canvas, Ink, fitted, text_width};
+use super::canvas::{Area, Canvas, Ink, fitted, n, text_width};
 use super::theme::Theme;
 use super::{EDGE, PictureOptions, axis};
 
@@ -83,6 +83,23 @@ impl<'a> Chart<'a> {
         }
     }
 
+    /// What must be known to read it, besides the scale: what lies beyond it, what is in no mean.
+    fn remarks(&self) -> String {
+        let rows = || self.blocks.iter().flat_map(|block| &block.rows);
+        let mut words = String::new();
+        if rows().flat_map(|row| row.ratios.iter().flatten()).any(|it| self.is_beyond(it)) {
+            words.push_str(" Arrows: go on beyond the chart.");
+        }
+        if rows().any(|row| row.name == "fsck") {
+            words.push_str(" fsck is in no mean.");
+        }
+        words
+    }
+
+    fn is_beyond(&self, ratio: &Ratio) -> bool {
+        matches!((ratio.low, ratio.high), (Some(low), Some(high)) if low < self.low || high > self.high)
+    }
+
     fn head(&self, canvas: &mut Canvas, title: &str) {
         let room = self.width - 2.0 * EDGE;
         let ink = Ink::new(17.0, self.theme.text).bold();
@@ -90,8 +107,9 @@ impl<'a> Chart<'a> {
         let words = match self.blocks.first() {
             Some(block) => format!(
                 "How many times as good as {}: right of 1 is better. Bars: 95 % intervals. \
-                 Hollow: not told apart.",
-                block.baseline
+                 Hollow: not told apart.{}",
+                block.baseline,
+                self.remarks()
             ),
             None => "A comparison takes at least two targets with completed trials.".to_owned(),
         };
@@ -182,8 +200,17 @@ impl<'a> Chart<'a> {
         if let (Some(low), Some(high)) = (ratio.low, ratio.high) {
             let (from, to) = (self.x(low), self.x(high));
             canvas.line((from, y), (to, y), color, if is_overall { 2.5 } else { 1.6 });
-            for end in [from, to] {
-                canvas.line((end, y - 3.0), (end, y + 3.0), color, 1.6);
+            let ends = [(from, low < self.low, -1.0), (to, high > self.high, 1.0)];
+            for (end, is_beyond, way) in ends {
+                if is_beyond {
+                    let back = end - way * 6.0;
+                    let (above, below) = (y - 4.0, y + 4.0);
+                    let head = format!("M{} {}", n(end), n(y));
+                    let path = format!("{head}L{0} {1}L{0} {2}Z", n(back), n(above), n(below));
+                    canvas.fill(&path, color, 1.0);
+                } else {
+                    canvas.line((end, y - 3.0), (end, y + 3.0), color, 1.6);
+                }
             }
         }
         let x = self.x(ratio.ratio);

@@ -221,6 +221,7 @@ fn frames_differ_and_light_fades() {
 
 #[test]
 fn comparisons_show_ratios_with_intervals() {
+    use fsdyno_model::report_data::Ratio;
     let text = ratios_svg(&ratio_data(), &small(false));
     assert_eq!(text, ratios_svg(&ratio_data(), &small(false)));
     assert!(raster::tree(&text).is_some());
@@ -228,6 +229,14 @@ fn comparisons_show_ratios_with_intervals() {
     {
         assert!(text.contains(words), "{words}\n{text}");
     }
+    assert!(!text.contains("beyond the chart"));
+    let mut wide = ratio_data();
+    let phase = &mut wide.comparisons[0].phases[0];
+    phase.ratio = phase.ratio.map(|ratio| Ratio { low: Some(0.0), high: Some(1e6), ..ratio });
+    phase.phase = "fsck".to_owned();
+    let wide = ratios_svg(&wide, &small(false));
+    assert!(wide.contains("Arrows: go on beyond the chart. fsck is in no mean."), "{wide}");
+    assert!(wide.matches('Z').count() >= text.matches('Z').count() + 2, "two heads of arrows");
     let mut nothing = ratio_data();
     nothing.comparisons.clear();
     assert!(ratios_svg(&nothing, &small(false)).contains(">Nothing to compare<"));

@@ -80,6 +80,7 @@ struct RunPage {
     first: String,
     targets: Vec<String>,
     top: Option<Table>,
+    top_hint: String,
     workloads: Vec<WorkloadView>,
     exact: Exact,
 }
@@ -131,6 +132,7 @@ pub fn run_page(data: &ReportData) -> String {
         headline: note::headline(result).replace(text::NO_BREAK, " "),
         first: result.targets.first().map_or_else(String::new, |it| it.label.clone()),
         targets: result.targets.iter().map(|it| it.label.clone()).collect(),
+        top_hint: view::ratio_hint(result, &top),
         top: (!top.is_empty()).then(|| view::ratio_table(result, &top)),
         workloads,
         exact: exact::exact(result),

@@ -64,6 +64,8 @@ pub struct WorkloadView {
     pub notes: Vec<String>,
     pub has_phase_ratios: bool,
     pub ratios: Option<Table>,
+    /// How to read the chart of ratios.
+    pub ratio_hint: String,
     pub has_curves: bool,
     pub durable: Option<Table>,
     pub cpu: Option<Table>,
@@ -145,6 +147,7 @@ fn workload(data: &ReportData, index: usize, spec: &WorkloadSpec, top: bool) -> 
             .collect(),
         has_phase_ratios: !top && rows.len() > 1,
         ratios: (!top && rows.len() > 1).then(|| ratio_table(result, &rows)),
+        ratio_hint: ratio_hint(result, &rows),
         has_curves: has("curves"),
         durable: figures::durable(result, &own["durable"]),
         cpu: figures::cpu(result, &own["cpu"]),
@@ -235,6 +238,18 @@ pub fn ratio_table(result: &RunResult, rows: &[RatioRow]) -> Table {
             .map(|row| (row.name.clone(), row.ratios.iter().map(cell).collect()))
             .collect(),
     }
+}
+
+/// How to read a chart of ratios.
+pub fn ratio_hint(result: &RunResult, rows: &[RatioRow]) -> String {
+    let first = result.targets.first().map_or("", |it| it.label.as_str());
+    let mut hint = format!(
+        "How many times as good as {first}: right of the line is better. Point: geometric mean of the trials; line: 95 % interval."
+    );
+    if rows.iter().any(|row| row.name == "fsck") {
+        hint.push_str(" fsck is shown, but is no part of the mean over all phases.");
+    }
+    hint
 }
 
 /// Percentiles that a table of latencies shows.
