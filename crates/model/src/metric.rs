@@ -103,7 +103,11 @@ pub static ALL: &[Metric] = &[
         better: None,
         explains: false,
         doc: "bytes read from the page cache, per second: the machine's figure, not the filesystem's",
-        read: |phase| throughput(phase.bytes, phase.elapsed_return_ns),
+        read: |phase| {
+            // Elsewhere bytes do not come from the page cache alone.
+            let is_its = phase.primary_metric == "memory_read_mib_per_s";
+            if is_its { throughput(phase.bytes, phase.elapsed_return_ns) } else { None }
+        },
     },
     Metric {
         name: "elapsed_s",

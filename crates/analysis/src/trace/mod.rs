@@ -322,6 +322,11 @@ impl Analyzer {
         }
     }
 
+    /// The axis ends at `end_ns`, which lies behind all events: nothing happened in between.
+    pub fn end_at(&mut self, end_ns: u64) {
+        self.options.end_ns = Some(end_ns);
+    }
+
     /// What was seen so far; more may follow.
     #[must_use]
     pub fn graph(&self, info: &TraceInfo) -> IoGraph {
@@ -331,6 +336,7 @@ impl Analyzer {
             return decided.graph(info);
         }
         let mut ended = None;
+        // Without a single event the axis is that which was asked for.
         let whole = match self.options.end_ns {
             // The time from the last event to the right end belongs to the axis.
             Some(end_ns) if end_ns > self.now_ns && self.start_ns.is_some() => {

@@ -27,6 +27,7 @@ struct Queued {
     time_ns: u64,
     sectors: u32,
     who: Who,
+    flags: Flags,
 }
 
 /// A request that was handed to the driver.
@@ -95,7 +96,8 @@ impl Requests {
             // What was queued and never issued was merged in a way that was not seen, or its issue lost.
             forget_old(&mut self.queued, |queued| queued.time_ns, event.time_ns);
         }
-        let queued = Queued { time_ns: event.time_ns, sectors: event.sectors, who };
+        let (sectors, flags) = (event.sectors, event.flags);
+        let queued = Queued { time_ns: event.time_ns, sectors, who, flags };
         self.queued.insert(key(device, event.sector, is_flush(event)), queued);
     }
 
@@ -104,12 +106,14 @@ impl Requests {
     pub fn issue(&mut self, device: u8, event: &TraceEvent, own: Who) -> Issued {
         let first = self.take_queued(device, event);
         let who = first.map_or(own, |queued| queued.who);
+        // A device without a way past its cache is given a write that was queued with one without it.
+        let flags = first.map_or(event.flags, |queued| event.flags.with(queued.flags));
         let issued = Issued {
             queued_ns: first.map(|queued| queued.time_ns),
             issued_ns: event.time_ns,
             sectors: event.sectors,
             who,
-            class: class_of(event.flags, event.sectors, who),
+            class: class_of(flags, event.sectors, who),
         };
         if self.issued.len() >= KEPT_MAX {
             let before = self.issued.len();
@@ -167,7 +171,8 @@ impl Requests {
         let key = key(device, event.sector, is_flush(event));
         if let Some(issued) = self.issued.remove(&key) {
             let time_ns = issued.queued_ns.unwrap_or(issued.issued_ns);
-            self.queued.insert(key, Queued { time_ns, sectors: issued.sectors, who: issued.who });
+            let (sectors, who, flags) = (issued.sectors, issued.who, event.flags);
+            self.queued.insert(key, Queued { time_ns, sectors, who, flags });
         }
     }
 
@@ -231,6 +236,19 @@ mod tests {
         assert!(requests.complete(0, &event(7, 64, 8, Flags::WRITE)).is_some());
         assert!(requests.complete(0, &event(7, 72, 8, Flags::WRITE)).is_some());
         assert_eq!(requests.depth(), 3);
+    }
+
+    #[test]
+    fn what_a_bio_asked_for_counts_where_the_device_cannot_do_it() {
+        let mut requests = Requests::default();
+        let written = Flags::WRITE.with(Flags::METADATA).with(Flags::SYNC);
+        let asked = written.with(Flags::FUA).with(Flags::FLUSH);
+        requests.queue(0, &event(1, 64, 64, asked), OWN);
+        // The flush goes before it, as a request of its own.
+        let flush = requests.issue(0, &event(2, 0, 0, Flags::WRITE.with(Flags::FLUSH)), OTHER);
+        assert_eq!(flush.class, IoClass::Flush);
+        let issued = requests.issue(0, &event(3, 64, 64, written), OWN);
+        assert_eq!(issued.class, IoClass::WriteJournal);
     }
 
     #[test]

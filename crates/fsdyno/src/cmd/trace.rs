@@ -10,6 +10,7 @@ mod program;
 mod screen;
 mod sink;
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -178,6 +179,8 @@ impl Args {
         for path in [&self.save, &self.blktrace].into_iter().flatten() {
             errors.extend(missing_directory(path));
         }
+        let written: Vec<&PathBuf> = self.output.iter().chain(&self.save).collect();
+        errors.extend(named_twice(&self.what, &written));
         if let Some(path) = self.save.as_ref().filter(|path| path.exists()) {
             errors.push(format!("--save {}: it exists already", path.display()));
         }
@@ -190,9 +193,11 @@ impl Args {
             (self.seconds.is_some(), "--seconds"),
             (!self.command.is_empty(), "a command"),
         ] {
-            let first = self.what[0].display();
+            let first = &self.what[0];
+            let fault = if first.exists() { "is none" } else { "does not exist" };
             if given {
-                errors.push(format!("{name} goes with a block device, and {first} is none"));
+                let first = first.display();
+                errors.push(format!("{name} goes with a block device, and {first} {fault}"));
             }
         }
         let single = [
@@ -210,7 +215,8 @@ impl Args {
     fn picture_options(&self) -> Result<PictureOptions, String> {
         let mut options = PictureOptions { dark: self.dark, ..PictureOptions::default() };
         if let Some(text) = &self.size {
-            let wrong = || format!("--size {text}: write for example 1600x1200");
+            let wrong =
+                || format!("--size {text}: write for example 1600x1200, each from 200 to 10000");
             let (width, height) = text.split_once('x').ok_or_else(wrong)?;
             let pixels = |text: &str| {
                 let number = text.trim().parse::<u32>().ok();
@@ -273,8 +279,34 @@ fn short_name(path: &Path) -> String {
 }
 
 /// What goes wrong with an option.
-fn option_failed(option: &str, error: &std::io::Error) -> anyhow::Error {
-    bad_input(format!("{option}: {error}"))
+fn option_failed(option: &str, path: Option<&Path>, error: &std::io::Error) -> anyhow::Error {
+    let name = path.unwrap_or(Path::new("")).display();
+    match error.kind() {
+        ErrorKind::AlreadyExists => bad_input(format!("{option} {name}: it exists already")),
+        ErrorKind::StorageFull => anyhow::anyhow!("{option} {name}: {error}"),
+        _ => bad_input(format!("{option} {name}: {error}")),
+    }
+}
+
+/// Files that are named for two purposes, of which one would destroy the other.
+fn named_twice(read: &[PathBuf], written: &[&PathBuf]) -> Vec<String> {
+    let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    let mut errors = Vec::new();
+    for (index, path) in written.iter().enumerate() {
+        let name = path.display();
+        if read.iter().any(|other| real(other) == real(path)) {
+            errors.push(format!("{name} is read, and cannot be written as well"));
+        }
+        if written[..index].iter().any(|other| real(other) == real(path)) {
+            errors.push(format!("{name} would be written twice"));
+        }
+    }
+    for (index, path) in read.iter().enumerate() {
+        if read[..index].iter().any(|other| real(other) == real(path)) {
+            errors.push(format!("{} is named twice", path.display()));
+        }
+    }
+    errors
 }
 
 #[cfg(test)]

@@ -59,10 +59,15 @@ pub fn trace(args: &Args) -> anyhow::Result<(Traced, i32)> {
         caches::sync_all();
     }
     // Whatever happened, the kernel must be left as it was.
+    let end_ns = now_ns();
     let captured = capture.stop();
+    shared.end_at(end_ns);
     let activity = probe.finish();
     let code = waited?;
-    let captured = captured.context("the trace could not be read to its end")?;
+    let captured = captured.context(match (&args.save, &args.blktrace) {
+        (None, None) => "the trace could not be read to its end",
+        _ => "the trace could not be read, or not be written to its file, to its end",
+    })?;
     if captured.events == 0 && !args.quiet {
         say(&format!("no request reached {} while it was traced", names(args)));
     }

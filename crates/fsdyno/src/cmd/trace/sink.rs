@@ -32,6 +32,11 @@ impl Shared {
         state.analyzer.graph(&state.info)
     }
 
+    /// The device was watched until then.
+    pub fn end_at(&self, end_ns: u64) {
+        self.lock().analyzer.end_at(end_ns);
+    }
+
     fn lock(&self) -> MutexGuard<'_, State> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -58,11 +63,13 @@ impl Files {
     /// Bad input: they exist already or cannot be made.
     pub fn create(args: &Args) -> anyhow::Result<Files> {
         let stored = args.save.as_deref().map(stored::Writer::create).transpose();
-        let stored = stored.map_err(|error| option_failed("--save", &error))?;
+        let stored =
+            stored.map_err(|error| option_failed("--save", args.save.as_deref(), &error))?;
         let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
         let blktrace = args.blktrace.as_deref();
         let blktrace = blktrace.map(|path| blktrace::Writer::create(path, processors)).transpose();
-        let blktrace = blktrace.map_err(|error| option_failed("--blktrace", &error))?;
+        let blktrace = blktrace
+            .map_err(|error| option_failed("--blktrace", args.blktrace.as_deref(), &error))?;
         Ok(Files { stored, blktrace })
     }
 
