@@ -110,13 +110,13 @@ impl<'a> Attendance<'a> {
 }
 
 /// What became of a trial that did not complete, without the error: whoever shows a verdict shows
-/// the errors before it.
+/// the errors in the notes.
 fn reason(outcome: &Outcome) -> Option<String> {
     match outcome {
         Outcome::Completed => None,
-        Outcome::Skipped { .. } => Some("skipped, see above".to_owned()),
-        Outcome::Failed { stage, .. } => Some(format!("failed in {stage}, see above")),
-        Outcome::TimedOut { stage, .. } => Some(format!("timed out in {stage}, see above")),
+        Outcome::Skipped { .. } => Some("skipped, see the notes".to_owned()),
+        Outcome::Failed { stage, .. } => Some(format!("failed in {stage}, see the notes")),
+        Outcome::TimedOut { stage, .. } => Some(format!("timed out in {stage}, see the notes")),
         Outcome::Interrupted { .. } => Some(outcome.sentence()),
     }
 }
@@ -455,7 +455,7 @@ mod tests {
         let all = [failed("xfs", 1, broken.clone()), failed("btrfs", 1, absent.clone())];
         assert_eq!(
             verdict(&["xfs", "btrfs"], &all),
-            "No trial completed, so there is nothing to compare: xfs (failed in mkfs, see above); btrfs (skipped, see above)."
+            "No trial completed, so there is nothing to compare: xfs (failed in mkfs, see the notes); btrfs (skipped, see the notes)."
         );
         let mut all = trials("ext4", 3, [1.0, 1.0, 1.0]);
         assert_eq!(
@@ -465,14 +465,14 @@ mod tests {
         all.push(failed("btrfs", 1, absent));
         assert_eq!(
             verdict(&["ext4", "btrfs"], &all),
-            "Only ext4 completed: there is nothing to compare it with. Left out: btrfs (skipped, see above)."
+            "Only ext4 completed: there is nothing to compare it with. Left out: btrfs (skipped, see the notes)."
         );
         all.extend(trials("xfs", 2, [2.0, 2.0, 2.0]));
         all.push(failed("xfs", 3, broken));
         let text = verdict(&["ext4", "xfs", "btrfs", "zfs"], &all);
         assert!(text.starts_with("ext4 was fastest"), "{text}");
         assert!(
-            text.contains(" xfs completed 2 of 3 trials (failed in mkfs, see above)."),
+            text.contains(" xfs completed 2 of 3 trials (failed in mkfs, see the notes)."),
             "{text}"
         );
         assert!(text.ends_with("; zfs (no trial was recorded)."), "{text}");

@@ -149,7 +149,7 @@ The harness itself takes 184 ns per operation, measured on a target that does no
 
 - Warning: caches were not dropped before reading (6 of 9 trials): run as root.
 
-**Verdict:** ext4 was fastest over all 11 phases by the geometric mean: 1.12 × as fast as xfs (95 % interval 1.06–1.18). xfs completed 2 of 3 trials (failed in create, see above). Left out: btrfs (skipped, see above).
+**Verdict:** ext4 was fastest over all 11 phases by the geometric mean: 1.12 × as fast as xfs (95 % interval 1.06–1.18). xfs completed 2 of 3 trials (failed in create, see the notes). Left out: btrfs (skipped, see the notes).
 ");
     }
 
