@@ -24,6 +24,8 @@ use crate::store::{Store, StoredRun};
 
 /// Code of the warning of a trace that cannot be read.
 pub const TRACE_UNREADABLE: &str = "trace-unreadable";
+/// Code of the warning of a trace of which a part is missing.
+pub const TRACE_INCOMPLETE: &str = "trace-incomplete";
 /// Code of the warning of what the machine did, where that cannot be read.
 pub const ACTIVITY_UNREADABLE: &str = "activity-unreadable";
 
@@ -83,7 +85,10 @@ pub fn collect(
         }
         if let Some(record) = trial.trace.as_ref().filter(|_| needs.graphs) {
             match graph(&directory, record, &timeline, &mut progress) {
-                Ok(graph) => timeline.graph = Some(graph),
+                Ok(graph) => {
+                    data.result.run.warnings.extend(incomplete(trial, record, &graph));
+                    timeline.graph = Some(graph).filter(|graph| graph.events > 0);
+                }
                 Err(error) => data.result.run.warnings.push(unreadable(trial, record, &error)),
             }
         }
@@ -163,7 +168,10 @@ fn graph(
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "its name is no file's name"));
     }
     progress.begin(&format!("{} {}", timeline.target, timeline.workload));
-    let mut source = fsdyno_trace::open::open(&directory.join(&record.file))?;
+    let path = directory.join(&record.file);
+    // A file that is not there is told as such, not as one of blktrace that might lie there.
+    std::fs::metadata(&path)?;
+    let mut source = fsdyno_trace::open::open(&path)?;
     let mut counted = Counted { source: source.as_mut(), progress };
     let options = trace::Options {
         label: timeline.target.clone(),
@@ -184,15 +192,47 @@ fn without_activity(trial: &TrialRecord, error: &anyhow::Error) -> Warning {
     }
 }
 
+/// A trace as warnings name it.
+fn trace_of(trial: &TrialRecord, record: &TraceRecord) -> String {
+    let TrialRecord { target, workload, trial, .. } = trial;
+    format!("the block trace of {target} {workload} trial {trial} ({})", record.file)
+}
+
 fn unreadable(trial: &TrialRecord, record: &TraceRecord, error: &io::Error) -> Warning {
+    let trace = trace_of(trial, record);
+    let message = match error.kind() {
+        io::ErrorKind::NotFound => {
+            format!(
+                "{trace} is gone: it was removed, as `fsdyno clean --traces` does, or left behind when the database moved"
+            )
+        }
+        _ => format!("{trace} cannot be read: {error}"),
+    };
     Warning {
         code: TRACE_UNREADABLE.to_owned(),
-        message: format!(
-            "the block trace of {} {} trial {} ({}) cannot be read: {error}",
-            trial.target, trial.workload, trial.trial, record.file
-        ),
+        message,
         advice: "its graphs are left out, all other figures stand; traces lie in the directory beside the results database and move with it".to_owned(),
     }
+}
+
+/// The warning of a trace that has fewer events than were stored in it, as when its file was cut.
+fn incomplete(trial: &TrialRecord, record: &TraceRecord, graph: &IoGraph) -> Option<Warning> {
+    let missing = record.events.checked_sub(graph.events).filter(|missing| *missing > 0)?;
+    let trace = trace_of(trial, record);
+    let cause = graph.warnings.first().map_or(String::new(), |cause| format!(": {cause}"));
+    let (code, share, advice) = if graph.events == 0 {
+        (TRACE_UNREADABLE, "all".to_owned(), "its graphs are left out")
+    } else {
+        (TRACE_INCOMPLETE, missing.to_string(), "its graphs lack them and are too low")
+    };
+    Some(Warning {
+        code: code.to_owned(),
+        message: format!(
+            "{trace} is damaged, {share} of its {} events are missing{cause}",
+            record.events
+        ),
+        advice: format!("{advice}, all other figures stand; check the disk that holds the results"),
+    })
 }
 
 /// How far the analysis of traces is, on standard error.

@@ -19,7 +19,7 @@ pub enum Reading {
 pub struct ActivitySeries {
     /// Name, unit last: `cpu_journal_ns`, `memory_dirty_bytes`, `device_write_bytes`.
     pub name: String,
-    /// What it belongs to: `cpu`, `memory`, `vmstat`, `pressure`, `device`.
+    /// What it belongs to: `cpu`, `idle`, `memory`, `vmstat`, `pressure`, `device`, `check`.
     pub kind: String,
     /// For people: `journal`.
     pub title: String,

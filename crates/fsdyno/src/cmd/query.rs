@@ -39,11 +39,13 @@ pub struct Args {
 }
 
 const AFTER_HELP: &str = "\
-Nothing can be changed. Besides the tables of the database (docs/FORMAT.md) there are trials, phases,
-operations, samples and warnings with run, workload, target and trial in every row; results, a row for
-each figure of each trial; and summary, the medians with their intervals (docs/EXPORTS.md). Examples:
+Nothing can be changed. Besides the tables of the database (docs/FORMAT.md) there are trials, phases, \
+operations, samples and warnings with run, workload, target and trial in every row; results, a row for \
+each figure of each trial; and summary, the medians with their intervals (docs/EXPORTS.md).
 
-  fsdyno query \"SELECT target, phase, median, ci95_low, ci95_high FROM summary WHERE is_primary\"
+Examples:
+
+  fsdyno query \"SELECT target, phase, median FROM summary WHERE is_primary\"
   fsdyno query --csv \"SELECT * FROM samples WHERE phase = 'create'\" > create.csv";
 
 impl Args {

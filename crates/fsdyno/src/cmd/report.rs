@@ -42,7 +42,8 @@ pub struct Args {
     #[arg(long, value_name = "TABLE", value_parser = table_parser(), default_value = tables::ALL[0].name)]
     table: &'static Table,
 
-    /// What a picture (svg, png) shows; io makes a file for each traced trial
+    /// What a picture (svg, png) shows; io makes a file for each traced trial, with
+    /// -WORKLOAD-TARGET in its name
     #[arg(long, value_enum, value_name = "WHAT")]
     what: Option<What>,
 
@@ -128,6 +129,9 @@ enum What {
     Io,
 }
 
+/// What to do for block traces.
+const HOW_TO_TRACE: &str = "trials on images and devices are traced with --trace explain, as root";
+
 /// Where one file goes.
 enum Destination {
     StandardOutput,
@@ -165,6 +169,7 @@ impl Args {
         let is_one_of_several = runs.len() > together;
         for runs in runs.chunks(together) {
             let destination = self.destination(form, &runs[0].id, is_one_of_several);
+            destination.check()?;
             self.write(&store, runs, form, &destination)?;
         }
         Ok(true)
@@ -268,6 +273,9 @@ impl Args {
                     });
                 }
                 tell_unreadable(&data);
+                if format.has_tables && needs.graphs {
+                    data.iter().for_each(tell_untraced);
+                }
                 self.put(destination, |output| (format.write)(&data, &options, output))
             }
         }
@@ -285,10 +293,13 @@ impl Args {
         let mut timelines = std::mem::take(&mut run.timelines);
         timelines.retain(|timeline| timeline.graph.is_some());
         if timelines.is_empty() {
-            return Err(bad_input(format!(
-                "run {} has no block trace to draw: trials are traced with --trace explain, as root",
-                run.result.run.id
-            )));
+            let id = &run.result.run.id;
+            return Err(bad_input(match is_traced(&run) {
+                true => {
+                    format!("run {id} has no block trace to draw: none of its files can be read")
+                }
+                false => format!("run {id} has no block trace to draw: {HOW_TO_TRACE}"),
+            }));
         }
         let several = timelines.len() > 1;
         if several && matches!(destination, Destination::StandardOutput) {
@@ -316,11 +327,28 @@ impl Args {
 }
 
 impl Destination {
-    /// Where one of several files goes.
+    /// What can be told before anything is read.
+    fn check(&self) -> anyhow::Result<()> {
+        let Destination::File(path) = self else { return Ok(()) };
+        let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+        match parent {
+            Some(parent) if !parent.is_dir() => Err(bad_input(format!(
+                "cannot write {}: there is no directory {} (make it, or name another file with --output)",
+                path.display(),
+                parent.display()
+            ))),
+            _ => Ok(()),
+        }
+    }
+
+    /// Where a picture goes that is one of a run, whether it is the only one or not. What is no
+    /// regular file, such as a pipe, is kept for one that is.
     fn beside(&self, name: &str, several: bool) -> Destination {
         match self {
             Destination::StandardOutput => Destination::StandardOutput,
-            Destination::File(path) if !several => Destination::File(path.clone()),
+            Destination::File(path) if !several && is_special(path) => {
+                Destination::File(path.clone())
+            }
             Destination::File(path) => {
                 let mut file = path.file_stem().unwrap_or_default().to_owned();
                 file.push(format!("-{name}"));
@@ -343,10 +371,26 @@ fn file_name(label: &str) -> String {
 /// What a page says among its warnings is said at once too.
 fn tell_unreadable(data: &[ReportData]) {
     for warning in data.iter().flat_map(|run| &run.result.run.warnings) {
-        let told = [report_data::TRACE_UNREADABLE, report_data::ACTIVITY_UNREADABLE];
+        let told = [
+            report_data::TRACE_UNREADABLE,
+            report_data::TRACE_INCOMPLETE,
+            report_data::ACTIVITY_UNREADABLE,
+        ];
         if told.contains(&warning.code.as_str()) {
             say(&format!("fsdyno: {}; {}", warning.message, warning.advice));
         }
+    }
+}
+
+/// Whether a trial of the run was traced, whatever became of the trace.
+fn is_traced(run: &ReportData) -> bool {
+    run.result.trials.iter().any(|trial| trial.trace.is_some())
+}
+
+/// An empty table is no surprise to those who read this.
+fn tell_untraced(run: &ReportData) {
+    if !is_traced(run) {
+        say(&format!("fsdyno: nothing was traced in run {}: {HOW_TO_TRACE}", run.result.run.id));
     }
 }
 
@@ -385,6 +429,11 @@ impl Args {
     }
 }
 
+/// Whether it is a pipe, a terminal or the like.
+fn is_special(path: &Path) -> bool {
+    std::fs::metadata(path).is_ok_and(|metadata| !metadata.is_file())
+}
+
 /// Writes a file whole or not at all: whoever reads it meanwhile, such as the textfile collector, sees
 /// the one before. What is no regular file is written as it is.
 fn replace(
@@ -392,7 +441,7 @@ fn replace(
     write: impl FnOnce(exports::Output<'_>) -> io::Result<()>,
 ) -> io::Result<()> {
     let path = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-    let is_special = std::fs::metadata(&path).is_ok_and(|metadata| !metadata.is_file());
+    let is_special = is_special(&path);
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(format!(".{}.tmp", std::process::id()));
     let fresh = if is_special { path.clone() } else { path.with_file_name(name) };

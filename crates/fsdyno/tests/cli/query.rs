@@ -55,6 +55,11 @@ fn views_have_run_workload_target_and_trial_in_every_row() {
     let warnings =
         sandbox.run(["query", "--json", "SELECT run, target, code, advice FROM warnings"]);
     warnings.assert_code(0);
+    // Sentences are broken where they are printed, not before.
+    let help = sandbox.run(["query", "--help"]);
+    help.assert_code(0);
+    assert!(help.stdout.contains("operations, samples and warnings with run"), "{}", help.stdout);
+    assert!(!help.stdout.contains("phases,\noperations"), "{}", help.stdout);
     let listed = sandbox.run(["query"]);
     listed.assert_code(0);
     for name in ["results", "summary", "warnings", "phase_value", "elapsed_durable_ns", "computed"]

@@ -134,7 +134,9 @@ fn pages_and_pictures_go_to_files() {
     assert!(read("ratios.png").starts_with(b"\x89PNG\r\n"));
     let io = sandbox.run(["report", "-o", "io.png", "--what", "io"]);
     io.assert_code(2);
-    assert!(io.stderr.contains("no block trace"), "{}", io.stderr);
+    assert!(io.stderr.contains("no block trace to draw: trials on"), "{}", io.stderr);
+    let table = sandbox.run(["report", "--format", "csv", "--table", "io"]);
+    assert!(table.stderr.contains("nothing was traced in run"), "{}", table.stderr);
 
     // A page holds one run: each of several gets its own.
     let second = run(&sandbox);
@@ -167,8 +169,9 @@ fn the_form_is_told_by_the_name_of_the_file() {
         assert!(refused.stderr.contains(word), "{arguments:?}: {}", refused.stderr);
     }
     let nowhere = sandbox.run(["report", "-o", "nowhere/x.csv"]);
-    nowhere.assert_code(1);
-    assert!(nowhere.stderr.contains("nowhere/x.csv"), "{}", nowhere.stderr);
+    nowhere.assert_code(2);
+    assert!(nowhere.stderr.contains("there is no directory nowhere"), "{}", nowhere.stderr);
+    assert!(!sandbox.path().join("nowhere").exists());
     let left: Vec<_> = std::fs::read_dir(sandbox.path())
         .unwrap()
         .filter(|entry| {
@@ -191,7 +194,12 @@ fn a_trace_that_is_gone_is_a_warning() {
     drop(connection);
     let written = sandbox.run(["report", "-o", "page.html"]);
     written.assert_code(0);
-    assert!(written.stderr.contains("gone.fstrace"), "{}", written.stderr);
+    assert!(
+        written.stderr.contains("(gone.fstrace) is gone: it was removed"),
+        "{}",
+        written.stderr
+    );
+    assert!(!written.stderr.contains("blktrace"), "{}", written.stderr);
     let page = std::fs::read_to_string(sandbox.path().join("page.html")).unwrap();
     assert!(page.contains("cannot be read"), "the page of {id} does not tell");
     assert!(written.stderr.contains("what the machine did"), "{}", written.stderr);
@@ -199,6 +207,39 @@ fn a_trace_that_is_gone_is_a_warning() {
     table.assert_code(0);
     assert_eq!(table.stdout.lines().count(), 1);
     assert!(table.stderr.contains("gone.fstrace"), "{}", table.stderr);
+    assert!(!table.stderr.contains("nothing was traced"), "{}", table.stderr);
+    let picture = sandbox.run(["report", "-o", "io.svg", "--what", "io"]);
+    picture.assert_code(2);
+    assert!(picture.stderr.contains("none of its files can be read"), "{}", picture.stderr);
+}
+
+#[test]
+fn a_trace_that_was_cut_is_a_warning() {
+    let (sandbox, id) = with_run();
+    put_trace(&sandbox, &id, "own.fstrace", 50_000);
+    let path = sandbox.path().join("data/fsdyno/results.traces").join(&id).join("own.fstrace");
+    let file_bytes = path.metadata().unwrap().len();
+    let file = std::fs::OpenOptions::new().write(true).open(&path).unwrap();
+    // A part of the chunks is whole: their events are shown, and what is missing is told.
+    file.set_len(file_bytes / 2).unwrap();
+    let table = ["report", "--format", "csv", "--table", "io"];
+    let cut = sandbox.run(table);
+    cut.assert_code(0);
+    assert!(cut.stdout.lines().count() > 100, "{}", cut.stdout);
+    let told = "(own.fstrace) is damaged, ";
+    assert!(cut.stderr.contains(told) && cut.stderr.contains("cut off"), "{}", cut.stderr);
+    let page = sandbox.run(["report", "-o", "page.html"]);
+    page.assert_code(0);
+    assert!(page.stderr.contains("of its 150000 events are missing"), "{}", page.stderr);
+    let text = std::fs::read_to_string(sandbox.path().join("page.html")).unwrap();
+    assert!(text.contains("of its 150000 events are missing"));
+    // Nothing of it is whole: no rows of zeros, and nothing to draw.
+    file.set_len(100).unwrap();
+    let nothing = sandbox.run(table);
+    nothing.assert_code(0);
+    assert_eq!(nothing.stdout.lines().count(), 1, "{}", nothing.stdout);
+    assert!(nothing.stderr.contains("all of its 150000 events are missing"), "{}", nothing.stderr);
+    sandbox.run(["report", "-o", "io.svg", "--what", "io"]).assert_code(2);
 }
 
 /// Writes a trace of `writes` writes of 4 KiB, one each millisecond, as the file of a traced trial.
@@ -252,6 +293,20 @@ fn traced_trials_have_a_picture_each() {
     }
     assert_eq!(written.stderr, "");
     sandbox.run(["report", "-o", "-", "--format", "svg", "--what", "io"]).assert_code(2);
+    // One trace alone is named like many, and never like the other picture of the run.
+    let database = sandbox.path().join("data/fsdyno/results.sqlite");
+    let connection = rusqlite::Connection::open(&database).unwrap();
+    let change = "UPDATE trial SET record = json_remove(record, '$.trace') WHERE record ->> '$.target' = 'dir:a'";
+    assert_eq!(connection.execute(change, []).unwrap(), 3);
+    drop(connection);
+    let ratios = sandbox.run(["report", "--format", "svg"]);
+    assert_eq!(ratios.stdout, format!("fsdyno-{id}.svg\n"));
+    let alone = sandbox.run(["report", "--format", "svg", "--what", "io"]);
+    assert_eq!(alone.stdout, format!("fsdyno-{id}-small-files-b--x-.svg\n"), "{}", alone.stderr);
+    let named = sandbox.run(["report", "-o", "io.png", "--what", "io"]);
+    assert_eq!(named.stdout, "io-small-files-b--x-.png\n");
+    let printed = sandbox.run(["report", "-o", "-", "--format", "svg", "--what", "io"]);
+    assert!(printed.stdout.starts_with("<svg"), "{}", printed.stderr);
     sandbox.run(["report", "-o", "page.html"]).assert_code(0);
     let page = std::fs::read_to_string(sandbox.path().join("page.html")).unwrap();
     assert!(!page.contains("cannot be read"));

@@ -19,7 +19,10 @@ pub static TABLE: Table = Table {
         TRIAL,
         ROLE,
         TIME_NS,
-        text("kind", "`cpu`, `memory`, `vmstat`, `pressure` or `device`"),
+        text(
+            "kind",
+            "`cpu`, `idle`, `memory`, `vmstat`, `pressure`, `device`; `check`: counted another way, to prove `cpu`",
+        ),
         text("series", "name of the series, unit last"),
         text(
             "reading",
