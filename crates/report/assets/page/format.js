@@ -18,7 +18,7 @@
 
   page.format = {
     digits,
-    bytes: (value) => scaled(value, 1024, [" B", " KiB", " MiB", " GiB", " TiB"]),
+    bytes: (value) => scaled(value, 1000, [" B", " kB", " MB", " GB", " TB"]),
     rate: (value) => `${page.format.bytes(value)}/s`,
     count: (value) => scaled(value, 1000, ["", "k", "M", "G"]),
     ns: (value) => (value >= 0.9995e9 ? `${digits(value / 1e9)} s` : scaled(value, 1000, [" ns", " µs", " ms"])),

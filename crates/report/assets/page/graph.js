@@ -274,7 +274,6 @@
           page.axis({
             size, space: spec.heat ? 40 : 24, grid: { show: !spec.heat, stroke: () => page.color("grid"), width: 1 },
             values: (_, splits) => splits.map((split) => (split == null ? "" : form(split))),
-            ...(spec.heat || spec.form === page.format.rate || spec.form === page.format.bytes ? { incrs: filled(44, (_, power) => 2 ** (power + 9)) } : {}),
           }),
         ],
         series: [{}, ...(spec.heat ? [{ paths: () => null, points: { show: false } }] : spec.series.map((series) => ({
@@ -355,7 +354,9 @@
         this.bursts.forEach((burst, index) => {
           const from = u.valToPos(burst.from_s, "x", true);
           const to = u.valToPos(burst.to_s, "x", true);
-          ctx.fillStyle = page.color("accent");
+          // One outside of every phase says little of what was measured.
+          const color = page.color(burst.outside ? "muted" : "accent");
+          ctx.fillStyle = color;
           ctx.fillRect(from, box.top, Math.max(2 * ratio, to - from), 3 * ratio);
           const middle = (from + to) / 2;
           // A number needs room; the list below has them all.
@@ -363,9 +364,13 @@
           edge = middle;
           ctx.beginPath();
           ctx.arc(middle, box.top + 10 * ratio, 8 * ratio, 0, 7);
+          ctx.fillStyle = burst.outside ? page.color("card") : color;
           ctx.fill();
-          ctx.fillStyle = page.color("card");
-          ctx.font = page.font(10 * ratio, 700);
+          ctx.strokeStyle = color;
+          ctx.lineWidth = ratio;
+          ctx.stroke();
+          ctx.fillStyle = burst.outside ? color : page.color("card");
+          ctx.font = page.font(10 * ratio, burst.outside ? 400 : 700);
           ctx.textAlign = "center";
           ctx.textBaseline = "middle";
           ctx.fillText(`${index + 1}`, middle, box.top + 10.5 * ratio);

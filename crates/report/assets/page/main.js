@@ -50,6 +50,14 @@
       thumb(tab, data.timelines[tab.dataset.graph], timelines);
     });
     if (tabs.length > 0) show(tabs[0]);
+    // On paper nothing can be chosen: all of them, one below the other.
+    let selected;
+    window.addEventListener("beforeprint", () => {
+      selected = tabs.find((tab) => tab.getAttribute("aria-selected") === "true");
+      for (const tab of tabs) show(tab);
+      for (const tab of tabs) panel(tab).hidden = false;
+    });
+    window.addEventListener("afterprint", () => { if (selected) show(selected); });
     if (tabs.length === 1) tabs[0].parentElement.hidden = true;
   }
 

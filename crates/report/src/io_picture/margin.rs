@@ -73,7 +73,8 @@ pub fn title(scene: &Scene<'_>) -> String {
         .iter()
         .map(|input| format!("{}: {}", input.graph.label, totals(input.graph)))
         .collect();
-    format!("I/O graph. {}", traces.join(". "))
+    let what = scene.title.map_or(String::new(), |title| format!(" of {title}"));
+    format!("I/O graph{what}. {}", traces.join(". "))
 }
 
 /// Pixels of the head.
@@ -86,8 +87,11 @@ pub fn head(scene: &Scene<'_>, canvas: &mut Canvas, top: f64) {
     let room = scene.width - 2.0 * EDGE;
     let title = match scene.inputs {
         [] => "No trace".to_owned(),
-        [only] => heading(only.graph),
-        several => format!("{} traces on one axis", several.len()),
+        [only] => heading(only.graph, scene.title.unwrap_or(&only.graph.label)),
+        several => {
+            let what = scene.title.map_or(String::new(), |title| format!("{title}: "));
+            format!("{what}{} traces on one axis", several.len())
+        }
     };
     let ink = Ink::new(17.0, scene.theme.text).bold();
     canvas.text((EDGE, top + 14.0), &fitted(&title, 18.5, room), ink);
@@ -109,12 +113,13 @@ pub fn head(scene: &Scene<'_>, canvas: &mut Canvas, top: f64) {
     }
 }
 
-fn heading(graph: &IoGraph) -> String {
+/// The title with the devices.
+fn heading(graph: &IoGraph, title: &str) -> String {
     let names: Vec<String> = graph
         .devices
         .iter()
         .map(|device| match device.sectors {
-            Some(sectors) if graph.label.contains(&device.name) => {
+            Some(sectors) if title.contains(&device.name) => {
                 decimal_bytes(sectors.saturating_mul(SECTOR_BYTES))
             }
             Some(sectors) => {
@@ -125,9 +130,9 @@ fn heading(graph: &IoGraph) -> String {
         })
         .collect();
     match names.len() {
-        0 => graph.label.clone(),
-        1..=4 => format!("{} ({})", graph.label, names.join("; ")),
-        count => format!("{} ({count} devices)", graph.label),
+        0 => title.to_owned(),
+        1..=4 => format!("{title} ({})", names.join("; ")),
+        count => format!("{title} ({count} devices)"),
     }
 }
 

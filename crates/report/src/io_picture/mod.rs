@@ -82,6 +82,8 @@ const TIME_ROW: f64 = 44.0;
 #[derive(Debug)]
 struct Scene<'a> {
     inputs: &'a [PictureInput<'a>],
+    /// What was run: workload, or workload and target.
+    title: Option<&'a str>,
     theme: &'static Theme,
     /// Width of the paper.
     width: f64,
@@ -100,6 +102,7 @@ impl<'a> Scene<'a> {
         let duration = inputs.iter().map(|input| input.graph.duration_ns).max().unwrap_or(0);
         Scene {
             inputs,
+            title: None,
             theme: Theme::of(options.dark),
             width,
             left,
@@ -164,7 +167,17 @@ impl<'a> Scene<'a> {
 /// seeks, latency, queue depth and processor time on one time axis. Each trace begins at its left end.
 #[must_use]
 pub fn svg(inputs: &[PictureInput<'_>], options: &PictureOptions) -> String {
-    let scene = Scene::new(inputs, options);
+    svg_titled(inputs, None, options)
+}
+
+/// Like [`svg`], under a title that says what was run: `compilebench on ext4`.
+#[must_use]
+pub fn svg_titled(
+    inputs: &[PictureInput<'_>],
+    title: Option<&str>,
+    options: &PictureOptions,
+) -> String {
+    let scene = Scene { title, ..Scene::new(inputs, options) };
     let panels = panel::panels(&scene);
     let head = margin::head_height(&scene);
     let strips = margin::strips_height(&scene);

@@ -221,7 +221,7 @@ fn busy(scene: &Scene<'_>, input: &PictureInput<'_>, activity: &Activity) -> Vec
             (middle, sum.map(|sum| sum / (to - from) as f64))
         });
         Line {
-            name: series.title.clone(),
+            name: crate::page::group_title(&series.title).to_owned(),
             color: scene.theme.nth(index),
             dashed: false,
             points: points.collect(),

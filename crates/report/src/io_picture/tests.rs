@@ -109,7 +109,7 @@ fn a_picture_is_the_same_every_time_and_tells_everything() {
         ">patch<",
         ">write journal<",
         ">99th percentile<",
-        ">flusher<",
+        ">writeback<",
         ">at 36 s kworker/flush wrote 38 MB of metadata in 1,912 seeks<",
     ] {
         assert!(text.contains(words), "{words}");
@@ -217,6 +217,18 @@ fn frames_differ_and_light_fades() {
     };
     assert!(lit(10, IoClass::WriteData) && !lit(10, IoClass::ReadData));
     assert!(lit(35, IoClass::ReadData) && !lit(35, IoClass::WriteData));
+}
+
+#[test]
+fn a_picture_says_what_was_run() {
+    let graph = fixture::graph("ext4", 3, 60);
+    let activity = fixture::activity(60);
+    let input = PictureInput { graph: &graph, activity: Some(&activity), phases: &[] };
+    let text = svg_titled(&[input], Some("compilebench on ext4"), &small(false));
+    assert!(text.contains("<title>I/O graph of compilebench on ext4. "), "{text}");
+    assert!(text.contains(">compilebench on ext4"), "{text}");
+    let several = svg_titled(&[input, input], Some("compilebench"), &small(false));
+    assert!(several.contains(">compilebench: 2 traces on one axis<"), "{several}");
 }
 
 #[test]

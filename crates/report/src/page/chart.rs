@@ -33,6 +33,11 @@ pub const CPU_GROUPS: [(&str, &str); 12] = [
     ("steal", "taken by the hypervisor"),
 ];
 
+/// The title of a group of processor time; a group that no list has is its own title.
+pub fn group_title(group: &str) -> &str {
+    CPU_GROUPS.iter().find(|(known, _)| *known == group).map_or(group, |(_, title)| title)
+}
+
 /// One row of a chart of ratios.
 pub struct RatioRow {
     /// Name of the phase, or what the mean is over.

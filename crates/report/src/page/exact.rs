@@ -64,11 +64,22 @@ pub fn exact(result: &RunResult) -> Exact {
     }
 }
 
+/// The run as it was started, and the page of it: the newest run is the one that was just repeated.
 fn commands(result: &RunResult) -> Vec<String> {
-    let run = &result.run;
-    let mut commands = vec![run.command.clone()];
-    commands.push(format!("fsdyno report {} -o report.html", run.id));
-    commands
+    let command = &result.run.command;
+    let store = store(command).map_or(String::new(), |path| format!(" --db {path}"));
+    vec![command.clone(), format!("fsdyno report -o report.html{store}")]
+}
+
+/// The value of `--db` in a command, quoted as it is there.
+fn store(command: &str) -> Option<&str> {
+    let rest = command.split_once(" --db")?.1;
+    let rest = rest.strip_prefix([' ', '='])?.trim_start();
+    let length = match rest.chars().next()? {
+        quote @ ('\'' | '"') => rest[1..].find(quote)? + 2,
+        _ => rest.find(' ').unwrap_or(rest.len()),
+    };
+    Some(&rest[..length])
 }
 
 fn pair(name: &str, value: impl Into<String>) -> (String, String) {
@@ -224,5 +235,24 @@ fn trials(result: &RunResult) -> Table {
         caption: "Outcome of every trial, in the order of execution".to_owned(),
         head: head.map(str::to_owned).to_vec(),
         rows: result.trials.iter().map(row).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_store_of_a_command_is_found() {
+        for (command, store_of) in [
+            ("fsdyno run a --db /x/y.db -t ext4", Some("/x/y.db")),
+            ("fsdyno run a --db=z", Some("z")),
+            ("fsdyno run --db 'a b' c", Some("'a b'")),
+            ("fsdyno run --dbx a", None),
+            ("fsdyno run --db", None),
+            ("fsdyno run", None),
+        ] {
+            assert_eq!(store(command), store_of, "{command}");
+        }
     }
 }

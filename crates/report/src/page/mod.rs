@@ -18,6 +18,8 @@ mod pack;
 mod timeline;
 mod view;
 
+pub(crate) use chart::group_title;
+
 use askama::Template;
 use fsdyno_model::report_data::{ReportData, TrialTimeline};
 use serde_json::{Value, json};

@@ -122,6 +122,22 @@ fn every_trial_has_an_outcome_and_every_cell_a_head() {
 }
 
 #[test]
+fn bursts_tell_their_phase() {
+    let mut timeline = timeline("ext4", 40);
+    let of = |name: &str, from, to| PhaseSpans { phase: name.to_owned(), spans: vec![(from, to)] };
+    timeline.phases = vec![of("create", 1100, 1200), of("read", 1200, 1300)];
+    let graph = timeline.graph.as_mut().unwrap();
+    graph.start_ns = 1000;
+    let burst = |from_ns, to_ns| Burst { from_ns, to_ns, ..graph.bursts[0].clone() };
+    graph.bursts = vec![burst(90, 150), burst(150, 280), burst(10, 140), burst(400, 400)];
+    let phases = timeline::burst_phases(&timeline);
+    assert_eq!(phases, [Some("create".to_owned()), Some("read".to_owned()), None, None]);
+    let page = trace_page("x", std::slice::from_ref(&timeline));
+    assert!(page.contains("<b>create:</b> ext4") && page.contains("<b>between phases:</b> ext4"));
+    assert!(page.contains("\"outside\":true"));
+}
+
+#[test]
 fn a_page_of_long_traces_stays_small() {
     let mut data = data(fixture::three_targets());
     for count in [3, 12] {

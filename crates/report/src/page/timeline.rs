@@ -2,9 +2,9 @@
 //! base64, phases as bands. Drawing is left to the script.
 
 use fsdyno_model::activity::{Activity, ActivitySeries, Reading};
-use fsdyno_model::io_graph::{HeatMap, IoClass, IoGraph, IoTotals};
+use fsdyno_model::io_graph::{Burst, HeatMap, IoClass, IoGraph, IoTotals};
 use fsdyno_model::record::Role;
-use fsdyno_model::report_data::{PhaseSpans, TrialTimeline};
+use fsdyno_model::report_data::TrialTimeline;
 use serde_json::{Value, json};
 
 use super::heat;
@@ -41,7 +41,11 @@ fn one(timeline: &TrialTimeline, heat: Option<Value>, points: usize) -> Value {
         "explain": timeline.role == Role::Explain,
         "duration_s": axis.duration_ns as f64 / 1e9,
         "phases": phases(timeline, &axis),
-        "graph": graph.map(|graph| graph_of(graph, heat, points)),
+        "graph": graph.map(|graph| {
+            let mut all = graph_of(graph, heat, points);
+            all["bursts"] = bursts(timeline, graph);
+            all
+        }),
         "activity": timeline.activity.as_ref().map(|activity| activity_of(activity, &axis, points)),
     })
 }
@@ -69,15 +73,42 @@ impl Axis {
     }
 }
 
-/// The phases that ran; those of the timeline, or the windows of a trace without them.
-fn phases(timeline: &TrialTimeline, axis: &Axis) -> Vec<Value> {
+/// When phases ran, on the clock of the trace: those of the timeline, or the windows of a trace
+/// without them.
+fn spans(timeline: &TrialTimeline) -> Vec<(&str, &[(u64, u64)])> {
+    let of_trial = timeline.phases.iter().map(|it| (it.phase.as_str(), it.spans.as_slice()));
     let windows = timeline.graph.iter().flat_map(|graph| &graph.windows);
-    let windows = windows
-        .map(|window| PhaseSpans { phase: window.name.clone(), spans: window.spans.clone() })
-        .collect::<Vec<PhaseSpans>>();
-    let all = if timeline.phases.is_empty() { &windows } else { &timeline.phases };
-    let ran = all.iter().filter(|phase| !phase.spans.is_empty());
-    ran.map(|phase| json!({ "name": phase.phase, "spans": bands(&phase.spans, axis) })).collect()
+    let windows = windows.map(|it| (it.name.as_str(), it.spans.as_slice()));
+    let all: Vec<_> =
+        if timeline.phases.is_empty() { windows.collect() } else { of_trial.collect() };
+    all.into_iter().filter(|(_, spans)| !spans.is_empty()).collect()
+}
+
+fn phases(timeline: &TrialTimeline, axis: &Axis) -> Vec<Value> {
+    let ran = spans(timeline).into_iter();
+    ran.map(|(name, spans)| json!({ "name": name, "spans": bands(spans, axis) })).collect()
+}
+
+/// Whether anything is known of when phases ran.
+pub fn has_phases(timeline: &TrialTimeline) -> bool {
+    !spans(timeline).is_empty()
+}
+
+/// The phase in which each burst mostly is; `None` where the greater part of it is in no phase.
+pub fn burst_phases(timeline: &TrialTimeline) -> Vec<Option<String>> {
+    let Some(graph) = &timeline.graph else { return Vec::new() };
+    let phases = spans(timeline);
+    let phase = |burst: &Burst| {
+        let from = graph.start_ns.saturating_add(burst.from_ns);
+        let to = graph.start_ns.saturating_add(burst.to_ns).max(from + 1);
+        let shared = |span: &(u64, u64)| span.1.min(to).saturating_sub(span.0.max(from));
+        let within = phases.iter().map(|(name, spans)| (spans.iter().map(shared).sum(), *name));
+        let within: Vec<(u64, &str)> = within.collect();
+        let all: u64 = within.iter().map(|(shared, _)| shared).sum();
+        let most = within.iter().rev().max_by_key(|(shared, _)| *shared)?;
+        (all * 2 >= to - from).then(|| most.1.to_owned())
+    };
+    graph.bursts.iter().map(phase).collect()
 }
 
 /// Begin and end of each band in seconds; neighbours become one where there are very many.
@@ -109,11 +140,21 @@ fn graph_of(graph: &IoGraph, heat: Option<Value>, points: usize) -> Value {
         "totals": summary(&graph.totals),
         "processes": graph.processes.iter().map(|process| &process.name).collect::<Vec<_>>(),
         "heat": heat,
-        "bursts": graph.bursts.iter().map(|burst| json!({
+    })
+}
+
+/// When bursts were, and whether outside of every phase that is known.
+fn bursts(timeline: &TrialTimeline, graph: &IoGraph) -> Value {
+    let is_known = has_phases(timeline);
+    let phases = burst_phases(timeline);
+    let one = |(burst, phase): (&Burst, &Option<String>)| {
+        json!({
             "from_s": burst.from_ns as f64 / 1e9,
             "to_s": burst.to_ns as f64 / 1e9,
-        })).collect::<Vec<Value>>(),
-    })
+            "outside": is_known && phase.is_none(),
+        })
+    };
+    graph.bursts.iter().zip(&phases).map(one).collect()
 }
 
 fn summary(totals: &IoTotals) -> Value {

@@ -9,8 +9,9 @@ use fsdyno_model::units;
 use fsdyno_model::workload::WorkloadSpec;
 
 use super::chart::{self, RatioRow};
-use super::figures;
+use super::{figures, timeline};
 use crate::grid::{Grid, IntervalStyle, Mark};
+use crate::io_picture::words::decimal_bytes;
 use crate::note;
 use crate::text;
 
@@ -83,7 +84,8 @@ pub struct GraphView {
     pub index: usize,
     pub target: String,
     pub subtitle: String,
-    pub bursts: Vec<String>,
+    /// Bursts with the phase of each.
+    pub bursts: Vec<(String, String)>,
     pub warnings: Vec<String>,
     pub totals: Option<Table>,
 }
@@ -285,7 +287,16 @@ pub fn graph(index: usize, timeline: &TrialTimeline) -> GraphView {
             target => target.to_owned(),
         },
         subtitle: subtitle(timeline),
-        bursts: graph.iter().flat_map(|it| &it.bursts).map(|it| it.text.clone()).collect(),
+        bursts: (graph.iter().flat_map(|it| &it.bursts))
+            .zip(timeline::burst_phases(timeline))
+            .map(|(burst, phase)| match phase {
+                Some(phase) => (phase, burst.text.clone()),
+                None if timeline::has_phases(timeline) => {
+                    ("between phases".to_owned(), burst.text.clone())
+                }
+                None => (String::new(), burst.text.clone()),
+            })
+            .collect(),
         warnings: graph.iter().flat_map(|it| it.warnings.clone()).collect(),
         totals: graph.map(totals),
     }
@@ -318,10 +329,10 @@ fn totals(graph: &IoGraph) -> Table {
     };
     let cells = |it: &fsdyno_model::io_graph::IoTotals| {
         vec![
-            units::human_bytes(it.read_bytes),
-            units::human_bytes(it.write_bytes),
-            units::human_bytes(it.metadata_bytes),
-            units::human_bytes(it.journal_bytes),
+            decimal_bytes(it.read_bytes),
+            decimal_bytes(it.write_bytes),
+            decimal_bytes(it.metadata_bytes),
+            decimal_bytes(it.journal_bytes),
             grouped(it.reads + it.writes),
             grouped(it.seeks),
             it.sequential_share.map_or("–".to_owned(), |share| format!("{:.0} %", share * 100.0)),
