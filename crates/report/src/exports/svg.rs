@@ -53,9 +53,21 @@ pub(super) fn draw(run: &ReportData, picture: Picture) -> String {
                     })
                 })
                 .collect();
-            io_picture::svg(&inputs, &options)
+            io_picture::svg_titled(&inputs, Some(&title(run)), &options)
         }
     }
+}
+
+/// What was run, and where its figures are: `compilebench on ext4 · run 20260102-030405`.
+fn title(run: &ReportData) -> String {
+    let mut traced: Vec<String> = run
+        .timelines
+        .iter()
+        .filter(|timeline| timeline.graph.is_some())
+        .map(|timeline| format!("{} on {}", timeline.workload, timeline.target))
+        .collect();
+    traced.dedup();
+    format!("{} · run {}", traced.join(", "), run.result.run.id)
 }
 
 #[cfg(test)]
@@ -74,6 +86,9 @@ mod tests {
             assert!(text.starts_with("<svg") && text.trim_end().ends_with("</svg>"), "{text}");
             // Labels are text, never markup.
             assert!(!text.contains("ext4:\"a"), "{text}");
+            if picture == Picture::Io {
+                assert!(text.contains(&format!("· run {}", run.result.run.id)), "{text}");
+            }
         }
     }
 }
