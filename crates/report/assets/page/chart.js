@@ -200,12 +200,14 @@
     });
   };
 
-  const endText = (u, ctx, x, y, text, bold) => {
-    ctx.font = page.font(11.5 * dpr(), bold ? 600 : 400);
-    ctx.fillStyle = page.color(bold ? "text" : "muted");
+  /** Text behind a bar. Where there is too little room the name before its figures is cut. */
+  const endText = (u, ctx, x, y, figures, name = "") => {
+    const font = ctx.font = page.font(11.5 * dpr());
+    ctx.fillStyle = page.color("muted");
     ctx.textAlign = "left";
     ctx.textBaseline = "middle";
-    ctx.fillText(text, x + 6 * dpr(), y);
+    const room = ctx.canvas.width - x - 8 * dpr() - textWidth(` ${figures}`, font);
+    ctx.fillText(name ? `${cut(name, font, room)} ${figures}` : figures, x + 6 * dpr(), y);
   };
 
   const beyond = (end, most) => end / most > 1.02;
@@ -258,7 +260,7 @@
               }
               end = Math.max(end, high + (beyond(ends[1], most) ? 5 * dpr() : 0));
             }
-            endText(u, ctx, end, y + thick / 2, text(cell, row, target));
+            endText(u, ctx, end, y + thick / 2, ...[text(cell, row, target)].flat());
           }
         });
       },
@@ -315,7 +317,7 @@
       rows, count: page.data.targets.length,
       greatest: (row) => Math.max(...row.cells.filter(Boolean).map(sum)),
       parts: (cell) => ordered(cell).map(([name, value]) => [value, page.group(name).color]),
-      text: (cell, _, target) => `${page.data.targets[target]} ${page.format.seconds(sum(cell))}`,
+      text: (cell, _, target) => [page.format.seconds(sum(cell)), page.data.targets[target]],
       tell: (row) => rows[row].cells.map((cell, target) => `${page.data.targets[target]}: ${cell
         ? ordered(cell).map(([name, value]) => `${page.group(name).title} ${page.format.seconds(value)}`).join(", ") : "–"}`),
     });
