@@ -360,7 +360,7 @@
     return chart;
   };
 
-  /** Each trial sample by sample; or a point for each trial, those of the targets side by side. */
+  /** Each trial sample by sample; or a point for each trial. */
   page.sampleLines = (place, all) => chosen(place, "Phase", all.map((it) => it.phase), (index, width) => {
     const chosen = all[index];
     const data = chosen.lines.map((line) => page.numbers(line.values));

@@ -53,7 +53,7 @@ pub fn cpu(result: &RunResult, rows: &Value) -> Option<Table> {
             .targets
             .iter()
             .zip(cells)
-            .filter_map(move |(target, cell)| Some((name, target.label.as_str(), cell)))
+            .map(move |(target, cell)| (name, target.label.as_str(), cell))
     });
     let all = all.filter_map(|(name, target, cell)| row(name, target, cell));
     table("Processor time by whose work it was, mean of the trials", head, all)
