@@ -7,6 +7,9 @@ use super::line::{self, Join, Line, Points};
 use super::margin::{self, Item};
 use super::{PictureInput, Scene, axis};
 
+/// Pixels that the name of a panel takes at most.
+const NAME_WIDTH: f64 = 240.0;
+
 /// How values are laid out from bottom to top.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Layout {
@@ -286,8 +289,21 @@ impl Panel {
             let words = if dashed { "median; dashed: 99th percentile" } else { "" };
             return vec![Item { name: words.to_owned(), color: None }];
         }
-        let named = self.lines.iter().filter(|line| !line.name.is_empty());
-        named.map(|line| Item { name: line.name.clone(), color: Some(line.color) }).collect()
+        let mut named: Vec<&Line> =
+            self.lines.iter().filter(|line| !line.name.is_empty()).collect();
+        let items = |lines: &[&Line]| -> Vec<Item> {
+            let item = |line: &&Line| Item { name: line.name.clone(), color: Some(line.color) };
+            lines.iter().map(item).collect()
+        };
+        // Beside the name of the panel there is not room for all: those that are seen least are left out.
+        while named.len() > 1 && margin::legend_width(&items(&named)) > scene.length - NAME_WIDTH {
+            let seen = |line: &Line| line.values().map(f64::abs).sum::<f64>();
+            let least = (0..named.len())
+                .min_by(|a, b| seen(named[*a]).total_cmp(&seen(named[*b])))
+                .expect("there are at least two");
+            named.remove(least);
+        }
+        items(&named)
     }
 
     /// The name with its unit, ticks with their texts, and the place of a value.
