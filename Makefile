@@ -1,7 +1,7 @@
 # Two commands on a fresh machine: `make demo` and `make test`.
 # Every target only calls cargo, scripts/bootstrap or bench/run.
 
-# What the demo measures: about two minutes on loop images.
+# What the demo measures: under four minutes on loop images.
 DEMO ?= --trials 3 --size 3GiB --workload compilebench:trees=2,runs=6
 
 .PHONY: demo test bench lint install
