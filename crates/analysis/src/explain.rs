@@ -1,6 +1,5 @@
-//! What a trial that is only traced says beside those whose figures count: how much slower it was, and how
-//! many bytes the devices wrote for each byte of the application. The trace itself is left to the
-//! trace passes.
+//! What a trial that is only traced says beside those whose figures count: how much slower it was. The
+//! trace itself is left to the trace passes.
 
 use fsdyno_model::outcome::Outcome;
 use fsdyno_model::record::Role;
@@ -23,17 +22,6 @@ pub fn slowdown(trials: &[TrialResult], target: &str, workload: &str) -> Option<
         .collect();
     let ratio = traced / interval::median(&untraced)?;
     ratio.is_finite().then_some(ratio)
-}
-
-/// Bytes that the devices wrote in the phases of a trial for each byte that the application wrote there.
-/// `None` where it wrote nothing, or where the traffic is not known.
-#[must_use]
-pub fn write_amplification(trial: &TrialResult) -> Option<f64> {
-    let phases = || trial.phases.iter().filter(|phase| phase.name != FSCK);
-    let written: u64 = phases().map(|phase| phase.bytes.saturating_sub(phase.read_bytes)).sum();
-    let of_devices: Vec<u64> =
-        phases().map(|phase| phase.device.write_bytes).collect::<Option<_>>()?;
-    (written > 0).then(|| of_devices.iter().sum::<u64>() as f64 / written as f64)
 }
 
 /// The trial of `target` and `workload` that is only traced, where it completed with a trace.
@@ -99,26 +87,5 @@ mod tests {
         trials[3].outcome = Outcome::Interrupted { stage: "create".to_owned() };
         assert_eq!(told(trials), None);
         assert_eq!(told(vec![explaining([1.0, 1.0])]), None);
-    }
-
-    #[test]
-    fn write_amplification_is_of_bytes_written() {
-        let mut record = trial(1, [1.0, 1.0]);
-        let amplification =
-            |record: &TrialRecord| write_amplification(&results(vec![record.clone()])[0]);
-        let traffic = |record: &mut TrialRecord, at: usize, bytes, read, of_device| {
-            let phase = &mut record.phases[at];
-            (phase.bytes, phase.read_bytes) = (bytes, read);
-            phase.device.write_bytes = of_device;
-        };
-        traffic(&mut record, 0, 100, 0, Some(150));
-        traffic(&mut record, 1, 300, 200, Some(50));
-        assert_eq!(amplification(&record), Some(1.0));
-        traffic(&mut record, 1, 300, 200, None);
-        assert_eq!(amplification(&record), None);
-        for at in 0..2 {
-            traffic(&mut record, at, 100, 100, Some(4));
-        }
-        assert_eq!(amplification(&record), None, "nothing was written");
     }
 }

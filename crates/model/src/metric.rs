@@ -210,6 +210,17 @@ pub static ALL: &[Metric] = &[
         read: |phase| phase.device.write_bytes.map(|bytes| bytes as f64 / MIB),
     },
     Metric {
+        name: "write_amplification",
+        unit: "",
+        better: None,
+        explains: false,
+        doc: "bytes written to the device for each byte that the application wrote",
+        read: |phase| {
+            let written = phase.bytes.saturating_sub(phase.read_bytes);
+            ratio(phase.device.write_bytes? as f64, written as f64)
+        },
+    },
+    Metric {
         name: "device_flushes",
         unit: "",
         better: Some(Better::Lower),
@@ -456,6 +467,19 @@ mod tests {
                 metric.name
             );
         }
+    }
+
+    #[test]
+    fn write_amplification_is_of_bytes_written() {
+        let told = |bytes, read_bytes, of_device| {
+            let mut phase = PhaseRecord::new("create", "elapsed_s");
+            (phase.bytes, phase.read_bytes) = (bytes, read_bytes);
+            phase.device.write_bytes = of_device;
+            (find("write_amplification").unwrap().read)(&phase)
+        };
+        assert_eq!(told(300, 200, Some(150)), Some(1.5));
+        assert_eq!(told(300, 200, None), None);
+        assert_eq!(told(300, 300, Some(4)), None, "nothing was written");
     }
 
     #[test]

@@ -335,18 +335,14 @@ impl Analyzer {
             decided.decide();
             return decided.graph(info);
         }
-        let mut ended = None;
-        // Without a single event the axis is that which was asked for.
-        let whole = match self.options.end_ns {
-            // The time from the last event to the right end belongs to the axis.
-            Some(end_ns) if end_ns > self.now_ns && self.start_ns.is_some() => {
-                let mut whole = self.clone();
-                whole.advance(self.start_ns.unwrap_or(0), end_ns);
-                ended.insert(whole)
-            }
-            _ => self,
-        };
-        whole.drawn(info)
+        // The time from the last event to the right end belongs to the axis.
+        let end_ns = self.options.end_ns.filter(|end_ns| *end_ns > self.now_ns);
+        if let (Some(start_ns), Some(end_ns)) = (self.start_ns, end_ns) {
+            let mut ended = self.clone();
+            ended.advance(start_ns, end_ns);
+            return ended.drawn(info);
+        }
+        self.drawn(info)
     }
 
     fn drawn(&self, info: &TraceInfo) -> IoGraph {

@@ -162,12 +162,9 @@ impl Args {
         } else {
             self.check_files(&mut errors);
         }
-        if self.label.len() > self.what.len() {
-            errors.push(format!(
-                "--label is given {} times for {} traces",
-                self.label.len(),
-                self.what.len()
-            ));
+        let (label_count, trace_count) = (self.label.len(), self.trace_count());
+        if label_count > trace_count {
+            errors.push(format!("--label is given {label_count} times for {trace_count} traces"));
         }
         if self.command.is_empty() && std::env::args_os().any(|word| word == "--") {
             errors.push("there is no command behind `--`".to_owned());
@@ -206,10 +203,19 @@ impl Args {
             (self.frames.is_some(), "--frames"),
         ];
         for (given, name) in single {
-            if given && self.what.len() > 1 {
-                errors.push(format!("{name} takes one trace, not {}", self.what.len()));
+            if given && self.trace_count() > 1 {
+                errors.push(format!("{name} takes one trace, not {}", self.trace_count()));
             }
         }
+    }
+
+    /// How many graphs there will be: devices become one. What is wrong with a path is found when it is
+    /// read.
+    fn trace_count(&self) -> usize {
+        if self.is_capture() {
+            return 1;
+        }
+        file::groups(&self.what).map_or(self.what.len(), |groups| groups.len())
     }
 
     fn picture_options(&self) -> Result<PictureOptions, String> {

@@ -109,6 +109,14 @@ fn a_trace_is_kept_in_other_forms_and_filmed() {
         other.assert_code(0);
         assert_eq!(totals(&other.json(), 0), totals(&original.json(), 0), "{name}");
     }
+    // What a shell gives for `as.blktrace.*` is one trace.
+    let parts = (0..64).map(|cpu| format!("as.blktrace.{cpu}"));
+    let parts: Vec<String> = parts.filter(|name| sandbox.path().join(name).exists()).collect();
+    let arguments = ["trace"].into_iter().chain(parts.iter().map(String::as_str));
+    let together = sandbox.run(arguments.chain(["--json"]));
+    together.assert_code(0);
+    assert_eq!(together.json()["graphs"].as_array().unwrap().len(), 1, "{parts:?}");
+    assert_eq!(totals(&together.json(), 0), totals(&original.json(), 0), "{parts:?}");
     // Files are never overwritten by a trace.
     let refused = sandbox.run(["trace", &writes, "--save", "again.fstrace"]);
     refused.assert_code(2);

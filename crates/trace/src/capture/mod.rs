@@ -28,6 +28,10 @@ use self::device::Devices;
 use self::drain::Drain;
 use self::instance::{Instance, Tracefs};
 
+/// Room for the events of each processor where nothing else is asked for, in bytes: more than 100,000 of
+/// them, and the reader comes by 50 times a second.
+pub const BUFFER_BYTES: u64 = 8 << 20;
+
 /// What to trace.
 #[derive(Debug, Clone)]
 pub struct CaptureOptions {

@@ -8,7 +8,8 @@ use fsdyno_model::trace::TraceProcess;
 
 use super::ring_buffer_page::Comm;
 
-const SLOT_COUNT: usize = 64;
+/// So many that processes which run at the same time seldom share one: a search allocates.
+const SLOT_COUNT: usize = 1024;
 
 #[derive(Debug, Clone, Copy)]
 struct Slot {

@@ -11,7 +11,7 @@ use fsdyno_report::io_picture::words::grouped;
 use fsdyno_sys::block::{DeviceNumber, device_number};
 use fsdyno_sys::clock::now_ns;
 use fsdyno_sys::{caches, process};
-use fsdyno_trace::capture::{self, Capture, CaptureOptions};
+use fsdyno_trace::capture::{self, BUFFER_BYTES, Capture, CaptureOptions};
 use fsdyno_workload::probe::Probe;
 
 use super::program::{Program, exit_code};
@@ -20,8 +20,6 @@ use super::{Args, Traced, live, short_name};
 use crate::bad_input;
 use crate::run::progress::say;
 
-/// Room for the events of each processor: at full speed some 100 ms, in which the reader comes by.
-const BUFFER_BYTES: u64 = 8 << 20;
 /// Time between two looks at whether it is over.
 const STEP: Duration = Duration::from_millis(20);
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use fsdyno_analysis::trace::Options;
 use fsdyno_model::trace::TraceSource;
-use fsdyno_trace::EventSink as _;
+use fsdyno_trace::{EventSink as _, open};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::sink::{Files, Shared, Tee};
@@ -18,29 +18,52 @@ use crate::bad_input;
 /// # Errors
 /// Bad input: a file that cannot be opened or is no trace.
 pub fn read_all(args: &Args) -> anyhow::Result<Vec<Traced>> {
+    // All are opened before the first is read: what is wrong with the last is said at once.
     let mut sources = Vec::new();
-    for path in &args.what {
-        let source = fsdyno_trace::open::open(path).map_err(|error| unreadable(path, &error))?;
-        sources.push((path, source));
+    for files in groups(&args.what).map_err(bad_input)? {
+        let first = files[0].clone();
+        let source = match files.as_slice() {
+            [one] => open::open(one),
+            several => open::open_files(several),
+        };
+        let source = source.map_err(|error| unreadable(&first, &error))?;
+        sources.push((first, source));
     }
     let mut traced = Vec::new();
     for (index, (path, mut source)) in sources.into_iter().enumerate() {
-        let label = args.label_or(index, || short_name(path));
+        let label = args.label_or(index, || short_name(&path));
         let files = Files::create(args)?;
-        let progress = Progress::new(path, args.quiet);
+        let progress = Progress::new(&path, args.quiet);
         let graph = read(source.as_mut(), label, files, &progress);
         progress.finish();
-        let graph = graph.map_err(|error| unreadable(path, &error))?;
+        let graph = graph.map_err(|error| unreadable(&path, &error))?;
         traced.push(Traced { graph, activity: None });
     }
     Ok(traced)
 }
 
+/// The files of each trace: those that blktrace wrote for the processors of one machine are one, as a
+/// shell gives them for `sda.blktrace.*`.
+///
+/// # Errors
+/// A sentence that names the first path which is no file.
+pub fn groups(paths: &[PathBuf]) -> Result<Vec<Vec<PathBuf>>, String> {
+    // One by one first, so that the error has the path.
+    for path in paths {
+        open::group(std::slice::from_ref(path)).map_err(|error| named(path, &error))?;
+    }
+    open::group(paths).map_err(|error| error.to_string())
+}
+
 fn unreadable(path: &Path, error: &io::Error) -> anyhow::Error {
+    bad_input(named(path, error))
+}
+
+fn named(path: &Path, error: &io::Error) -> String {
     let text = error.to_string();
     let name = path.display().to_string();
     // Some errors name the file themselves.
-    if text.contains(&name) { bad_input(text) } else { bad_input(format!("{name}: {text}")) }
+    if text.contains(&name) { text } else { format!("{name}: {text}") }
 }
 
 fn read(
