@@ -67,21 +67,26 @@ fn a_warm_target_does_not() {
     }
     let sandbox = Sandbox::new();
     for target in ALL {
-        for attempt in 1.. {
+        let mut undisturbed = Vec::new();
+        let warm = (0..ATTEMPTS).any(|_| {
             let before = caches_dropped();
             let trials = run(&sandbox, &[target], "none");
             let read = phase(&trials[0], "read");
             assert_eq!(read["cold"], Value::Null);
-            let from_device = read["device"]["read_bytes"].as_u64().unwrap();
+            let share = read["device"]["read_bytes"].as_f64().unwrap()
+                / read["read_bytes"].as_f64().unwrap();
             if caches_dropped() == before {
-                assert_eq!(from_device, 0, "{target}");
-                break;
+                undisturbed.push(share);
             }
-            // Other tests drop the caches of the machine as they please.
-            if attempt == ATTEMPTS {
-                println!("not decided for {target}: the caches were dropped each time");
-                break;
-            }
+            // Metadata may be read again under pressure of memory; file contents are not.
+            share < 0.05
+        });
+        // Other tests drop the caches of the machine as they please, and the kernel counts a
+        // drop when it has ended, so that one bad attempt says nothing.
+        match undisturbed.len() {
+            _ if warm => {}
+            0 | 1 => println!("not decided for {target}: the caches were dropped each time"),
+            _ => panic!("{target}: {undisturbed:?} of the bytes came from the device"),
         }
     }
 }
