@@ -8,6 +8,7 @@ use fsdyno_model::plan::Plan;
 use fsdyno_model::record::{PhaseRecord, Role, TrialRecord, Warning};
 use fsdyno_model::result::{PhaseResult, RunInfo, RunResult, TargetResult, TrialResult, Verdict};
 use fsdyno_model::target::{Ground, TargetSpec};
+use fsdyno_model::workload::WorkloadSpec;
 
 use crate::calibration;
 use crate::interval;
@@ -25,14 +26,14 @@ use crate::verdict;
 pub fn assemble(
     run: RunInfo,
     plan: &Plan,
-    phase_order: &dyn Fn(&str) -> Vec<&'static str>,
+    phase_order: &dyn Fn(&WorkloadSpec) -> Vec<&'static str>,
     trials: &[TrialRecord],
 ) -> RunResult {
     let labels: Vec<&str> = plan.targets.iter().map(|target| target.label.as_str()).collect();
     let orders: Vec<WorkloadOrder<'_>> = plan
         .workloads
         .iter()
-        .map(|spec| WorkloadOrder { label: &spec.label, phases: phase_order(&spec.kind) })
+        .map(|spec| WorkloadOrder { label: &spec.label, phases: phase_order(spec) })
         .collect();
     let mut in_order: Vec<&TrialRecord> = trials.iter().collect();
     in_order.sort_by_key(|trial| trial.order);
@@ -205,12 +206,17 @@ mod tests {
     }
 
     fn plan() -> Plan {
-        let names = Names { workloads: &[], filesystems: &[&XFS] };
+        let names = Names {
+            workloads: &[],
+            filesystems: &[&XFS],
+            load_workload: fsdyno_model::info::no_files,
+        };
         let mut plan = Plan::new(false);
         plan.targets = ["x=xfs+log/-d agcount=1:logbsize=256k", "dir:/srv"]
             .map(|text| TargetSpec::parse(text, &names).unwrap())
             .to_vec();
         plan.workloads = vec![WorkloadSpec {
+            definition: None,
             label: fixture::WORKLOAD.to_owned(),
             kind: "compilebench".to_owned(),
             params: Params::default(),

@@ -312,7 +312,12 @@ mod tests {
         let plan = Plan {
             trials: 3,
             targets: (0..target_count).map(target).collect(),
-            workloads: vec![WorkloadSpec { label, kind, params: Params::default() }],
+            workloads: vec![WorkloadSpec {
+                label,
+                kind,
+                params: Params::default(),
+                definition: None,
+            }],
             ..Plan::new(false)
         };
         let (rungs, phase) = (rungs.to_vec(), "transactions".to_owned());

@@ -21,6 +21,7 @@ pub mod report_data;
 pub mod run;
 pub mod snippet;
 pub mod store;
+pub mod workload_file;
 
 /// Bad input: a plan, a target or an option that cannot be used. The command exits with 2.
 #[derive(Debug)]

@@ -38,8 +38,8 @@ pub fn read(path: &Path) -> anyhow::Result<Plan> {
 #[must_use]
 pub fn workload_errors(plan: &Plan) -> Vec<String> {
     let check = |workload: &fsdyno_model::workload::WorkloadSpec| {
-        let def = fsdyno_workload::catalog::find(&workload.kind).ok()?;
-        (def.check)(&workload.params).err().map(|error| format!("{}: {error}", workload.label))
+        let found = catalogue::workload(workload).ok()?;
+        found.check(&workload.params).err().map(|error| format!("{}: {error}", workload.label))
     };
     plan.workloads.iter().filter_map(check).collect()
 }
@@ -58,8 +58,8 @@ pub fn make_ready(mut plan: Plan) -> anyhow::Result<Plan> {
         }
     }
     for workload in &mut plan.workloads {
-        if let Ok(def) = fsdyno_workload::catalog::find(&workload.kind) {
-            workload.params.resolve_paths(def.info.params, &current);
+        if let Ok(def) = catalogue::workload(workload) {
+            workload.params.resolve_paths(def.info().params, &current);
         }
     }
     plan.expand(catalogue::climb).map_err(|errors| bad_inputs(&errors))

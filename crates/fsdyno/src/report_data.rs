@@ -51,10 +51,7 @@ pub fn collect(
     let orders: Vec<WorkloadOrder<'_>> = plan
         .workloads
         .iter()
-        .map(|spec| WorkloadOrder {
-            label: &spec.label,
-            phases: catalogue::phase_order(&spec.kind),
-        })
+        .map(|spec| WorkloadOrder { label: &spec.label, phases: catalogue::phase_order(spec) })
         .collect();
     let mut data = ReportData {
         result: result_of(store, run)?,

@@ -62,6 +62,26 @@ pub struct Names<'a> {
     pub workloads: &'a [&'static WorkloadInfo],
     /// The catalogue of filesystems.
     pub filesystems: &'a [&'static FilesystemInfo],
+    /// Reads the file of the user's that defines a workload. The error is ready to be shown; it may
+    /// have several lines.
+    pub load_workload: fn(path: &str) -> Result<LoadedWorkload, String>,
+}
+
+/// A workload that a file of the user's defines.
+#[derive(Debug, Clone)]
+pub struct LoadedWorkload {
+    /// What is known of it.
+    pub info: &'static WorkloadInfo,
+    /// The text of the file.
+    pub definition: String,
+}
+
+/// For [`Names::load_workload`] where files have no meaning.
+///
+/// # Errors
+/// Always.
+pub fn no_files(path: &str) -> Result<LoadedWorkload, String> {
+    Err(format!("`{path}`: workloads are not read from files here"))
 }
 
 impl Names<'_> {
@@ -74,6 +94,22 @@ impl Names<'_> {
             let known: Vec<&str> = self.workloads.iter().map(|info| info.name).collect();
             crate::param::unknown("workload", name, &known)
         })
+    }
+
+    /// The workload called `name`, or the one that the file `name` defines where that ends in `.toml`,
+    /// with the text of that file.
+    ///
+    /// # Errors
+    /// As [`Names::workload`]; what is wrong with the file.
+    pub fn workload_or_file(
+        &self,
+        name: &str,
+    ) -> Result<(&'static WorkloadInfo, Option<String>), String> {
+        if !name.ends_with(".toml") {
+            return Ok((self.workload(name)?, None));
+        }
+        let LoadedWorkload { info, definition } = (self.load_workload)(name)?;
+        Ok((info, Some(definition)))
     }
 
     /// The filesystem called `name`.

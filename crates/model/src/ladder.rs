@@ -88,6 +88,7 @@ impl Plan {
             }
             let (first_index, rung_count) = (expanded.len(), rungs.len());
             expanded.extend((1..).zip(rungs).map(|(number, params)| WorkloadSpec {
+                definition: None,
                 label: format!("{label} rung {number}"),
                 kind: kind.clone(),
                 params,
@@ -106,6 +107,7 @@ mod tests {
 
     fn plan(labels: &[&str], target_count: usize, trials: u32) -> Plan {
         let workload = |label: &&str| WorkloadSpec {
+            definition: None,
             label: (*label).to_owned(),
             kind: label.trim_end_matches("-2").to_owned(),
             params: Params::default(),

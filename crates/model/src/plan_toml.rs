@@ -328,18 +328,20 @@ impl Reader<'_> {
     }
 
     fn workload(&mut self, span: Range<usize>, table: &DeTable<'_>) -> Option<WorkloadSpec> {
-        let Some(kind) = table.get("kind") else {
-            self.wrong(span, "this workload has no kind: add kind = \"compilebench\"");
+        let Some(kind) = table.get("kind").or_else(|| table.get("file")) else {
+            let text =
+                "this workload has no kind: add kind = \"compilebench\" or file = \"mine.toml\"";
+            self.wrong(span, text);
             return None;
         };
         let name = self.text(kind)?;
-        let info = self.keep(kind.span(), self.names.workload(&name))?;
+        let (info, definition) = self.keep(kind.span(), self.names.workload_or_file(&name))?;
         let mut params = Params::defaults(info.params, false);
         let mut label = None;
         for (key, value) in table {
             let key_text = key.get_ref().as_ref();
             match key_text {
-                "kind" => {}
+                "kind" | "file" => {}
                 "label" => {
                     let text = self.text(value).unwrap_or_default();
                     self.keep(value.span(), target::check_label(&text));
@@ -364,7 +366,7 @@ impl Reader<'_> {
                 }
             }
         }
-        let mut spec = WorkloadSpec::of(info, params);
+        let mut spec = WorkloadSpec { definition, ..WorkloadSpec::of(info, params) };
         spec.label = label.unwrap_or(spec.label);
         Some(spec)
     }
@@ -433,7 +435,11 @@ mod tests {
         ],
         phases: &[],
     };
-    static NAMES: Names<'static> = Names { workloads: &[&INFO], filesystems: &[&EXT4, &BTRFS] };
+    static NAMES: Names<'static> = Names {
+        workloads: &[&INFO],
+        filesystems: &[&EXT4, &BTRFS],
+        load_workload: crate::info::no_files,
+    };
 
     #[test]
     fn a_whole_plan_is_read() {

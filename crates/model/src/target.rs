@@ -361,7 +361,11 @@ mod tests {
         FilesystemInfo { name: "xfs", summary: "", external_journal: Some("log") };
     const BTRFS: FilesystemInfo =
         FilesystemInfo { name: "btrfs", summary: "", external_journal: None };
-    const NAMES: Names<'static> = Names { workloads: &[], filesystems: &[&EXT3, &XFS, &BTRFS] };
+    const NAMES: Names<'static> = Names {
+        workloads: &[],
+        filesystems: &[&EXT3, &XFS, &BTRFS],
+        load_workload: crate::info::no_files,
+    };
 
     fn fresh(text: &str) -> (String, FreshSpec) {
         let target = TargetSpec::parse(text, &NAMES).expect(text);

@@ -18,7 +18,7 @@ use crate::payload::Payload;
 use crate::record::{PhaseRecord, VerifyRecord, Warning};
 
 /// Version of the protocol.
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 4;
 
 /// A frame longer than this is refused: a sign that the stream is not ours.
 pub const FRAME_LIMIT_BYTES: u32 = 256 << 20;
@@ -51,6 +51,9 @@ pub struct MeasureSpec {
     pub workload: String,
     /// All its parameters.
     pub params: Params,
+    /// The text that defines it, where it is not in the catalogue.
+    #[serde(default)]
+    pub definition: Option<String>,
     /// Seed of everything that is drawn and not fixed by a parameter.
     pub seed: u64,
     /// Whether the page cache may be dropped (needs root; it is the whole machine's).

@@ -1,5 +1,5 @@
 //! A workload with its parameters, and its grammar on the command line:
-//! `NAME[:key=value,...]`, where a value that has a colon may go on over commas
+//! `NAME[:key=value,...]` or `FILE.toml[:key=value,...]`, where a value that has a colon may go on over commas
 //! (`payload=realistic:compressibility=50%,duplication=0%`), and free text goes on until the next
 //! parameter of this workload (`command=dd if=/dev/zero of=f bs=1M count=9 iflag=fullblock,count_bytes`).
 
@@ -21,6 +21,9 @@ pub struct WorkloadSpec {
     pub kind: String,
     /// Every parameter, defaults filled in.
     pub params: Params,
+    /// The text of the file that defines it; null for a workload of the catalogue.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub definition: Option<String>,
 }
 
 impl WorkloadSpec {
@@ -41,7 +44,7 @@ impl WorkloadSpec {
             true => label_of_command(params.text(COMMAND)),
             false => info.name.to_owned(),
         };
-        WorkloadSpec { label, kind: info.name.to_owned(), params }
+        WorkloadSpec { label, kind: info.name.to_owned(), params, definition: None }
     }
 
     /// Reads a workload as written on the command line.
@@ -50,7 +53,7 @@ impl WorkloadSpec {
     /// Every error in it, a sentence each.
     pub fn parse(text: &str, quick: bool, names: &Names<'_>) -> Result<WorkloadSpec, Vec<String>> {
         let (kind, rest) = text.split_once(':').unwrap_or((text, ""));
-        let info = names.workload(kind).map_err(|error| vec![error])?;
+        let (info, definition) = names.workload_or_file(kind).map_err(|error| vec![error])?;
         let mut params = Params::defaults(info.params, quick);
         let mut pairs: Vec<(String, String)> = Vec::new();
         let mut errors = Vec::new();
@@ -79,7 +82,8 @@ impl WorkloadSpec {
                 errors.push(format!("{kind}: {error}"));
             }
         }
-        if errors.is_empty() { Ok(WorkloadSpec::of(info, params)) } else { Err(errors) }
+        let spec = WorkloadSpec { definition, ..WorkloadSpec::of(info, params) };
+        if errors.is_empty() { Ok(spec) } else { Err(errors) }
     }
 }
 
@@ -125,7 +129,7 @@ pub fn number_labels<'a>(labels: impl Iterator<Item = &'a mut String>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::info::{WorkloadDoc, WorkloadInfo};
+    use crate::info::{WorkloadDoc, WorkloadInfo, no_files};
     use crate::param::{ParamDef, ParamKind};
     use crate::payload::Payload;
 
@@ -161,7 +165,8 @@ mod tests {
 
     static LINES: WorkloadInfo =
         WorkloadInfo { name: "command", params: &[text("command"), text("prepare")], ..INFO };
-    const NAMES: Names<'static> = Names { workloads: &[&INFO, &LINES], filesystems: &[] };
+    const NAMES: Names<'static> =
+        Names { workloads: &[&INFO, &LINES], filesystems: &[], load_workload: no_files };
 
     #[test]
     fn free_text_goes_on_until_the_next_parameter() {

@@ -117,6 +117,7 @@ fn plan() -> Plan {
         }),
     };
     let workload = WorkloadSpec {
+        definition: None,
         label: WORKLOAD.to_owned(),
         kind: WORKLOAD.to_owned(),
         params: Params::default(),
@@ -327,7 +328,7 @@ fn curve(target: usize, name: &str) -> LatencyCurve {
 fn main() -> std::io::Result<()> {
     let path = std::env::args().nth(1).unwrap_or_else(|| "report.html".to_owned());
     let mut dice = Dice(88_172_645_463_325_252);
-    let order = |_: &str| PHASES.iter().map(|(name, ..)| *name).collect();
+    let order = |_: &WorkloadSpec| PHASES.iter().map(|(name, ..)| *name).collect();
     let data = ReportData {
         result: assemble(run_info(), &plan(), &order, &trials(&mut dice)),
         comparisons: (1..3).map(comparison).collect(),

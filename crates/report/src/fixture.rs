@@ -107,6 +107,7 @@ fn plan(labels: &[&str], trials: u32) -> Plan {
         }),
     };
     let workload = WorkloadSpec {
+        definition: None,
         label: WORKLOAD.to_owned(),
         kind: WORKLOAD.to_owned(),
         params: Params::default(),
@@ -138,7 +139,7 @@ fn assembled(plan: &Plan, trials: &[TrialRecord], warnings: Vec<Warning>) -> Run
         },
         warnings,
     };
-    let order = |_: &str| PHASES.iter().map(|(name, ..)| *name).collect();
+    let order = |_: &WorkloadSpec| PHASES.iter().map(|(name, ..)| *name).collect();
     assemble(run, plan, &order, trials)
 }
 

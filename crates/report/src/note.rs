@@ -440,7 +440,7 @@ mod tests {
             params.set(PARAMS, "number", load).unwrap();
             params.set(PARAMS, "transactions", load).unwrap();
             let label = format!("postmark rung {}", index + 1);
-            WorkloadSpec { label, kind: "postmark".to_owned(), params }
+            WorkloadSpec { label, kind: "postmark".to_owned(), params, definition: None }
         };
         result.workloads.extend([rung(0), rung(1)]);
         let headings: Vec<String> =

@@ -11,6 +11,8 @@ use std::path::Path;
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, RawDir, RawDirEntry, SeekFrom, Stat};
 use rustix::io::Errno;
 
+pub mod more;
+
 /// Result of one call in the hot loop.
 pub type CallResult<T> = Result<T, Errno>;
 

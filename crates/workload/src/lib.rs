@@ -4,6 +4,7 @@
 //! | module | holds |
 //! |---|---|
 //! | [`catalog`] | the workloads: one file each, one list |
+//! | [`engine`] | workloads that a text describes |
 //! | [`runner`] | a specification comes in, messages go out |
 //! | [`params`] | the parameters that several workloads have |
 //! | [`context`] | what a running workload is given |
@@ -41,6 +42,7 @@ pub mod compilebench;
 pub mod contents;
 pub mod context;
 pub mod dataset;
+pub mod engine;
 pub mod failure;
 pub mod floor;
 pub mod fragmentation;

@@ -60,11 +60,45 @@ pub enum Operation {
     Chmod,
     /// Set the times of a file or a directory.
     Utimens,
+    /// Make the data of a file durable, and what is needed to read them.
+    Fdatasync,
+    /// Ask for a range of a file to be written to the device.
+    SyncFileRange,
+    /// Reserve space for a file.
+    Fallocate,
+    /// Give a range of a file back to the filesystem.
+    Punch,
+    /// Read a range of a file through a mapping.
+    MmapRead,
+    /// Write a range of a file through a mapping.
+    MmapWrite,
+    /// Have the kernel copy contents from one file to another.
+    CopyRange,
+    /// Let a file share the extents of another.
+    Reflink,
+    /// Set an extended attribute.
+    SetXattr,
+    /// Read an extended attribute.
+    GetXattr,
+    /// Lock a file.
+    Lock,
+    /// Unlock a file.
+    Unlock,
+    /// Ask how full the filesystem is.
+    Statfs,
+    /// Run one statement of a database that reads.
+    Query,
+    /// Run one statement of a database that writes.
+    Update,
+    /// End a transaction of a database.
+    Commit,
+    /// One whole piece of work of several calls; where work begins at set times, from the time that was set.
+    Task,
 }
 
 impl Operation {
     /// All kinds, each at the index that is its number.
-    pub const ALL: [Operation; 20] = [
+    pub const ALL: [Operation; 37] = [
         Operation::Create,
         Operation::Open,
         Operation::Write,
@@ -85,6 +119,23 @@ impl Operation {
         Operation::Symlink,
         Operation::Chmod,
         Operation::Utimens,
+        Operation::Fdatasync,
+        Operation::SyncFileRange,
+        Operation::Fallocate,
+        Operation::Punch,
+        Operation::MmapRead,
+        Operation::MmapWrite,
+        Operation::CopyRange,
+        Operation::Reflink,
+        Operation::SetXattr,
+        Operation::GetXattr,
+        Operation::Lock,
+        Operation::Unlock,
+        Operation::Statfs,
+        Operation::Query,
+        Operation::Update,
+        Operation::Commit,
+        Operation::Task,
     ];
 
     /// Name in records.
@@ -111,6 +162,23 @@ impl Operation {
             Operation::Symlink => "symlink",
             Operation::Chmod => "chmod",
             Operation::Utimens => "utimens",
+            Operation::Fdatasync => "fdatasync",
+            Operation::SyncFileRange => "sync_file_range",
+            Operation::Fallocate => "fallocate",
+            Operation::Punch => "punch",
+            Operation::MmapRead => "mmap_read",
+            Operation::MmapWrite => "mmap_write",
+            Operation::CopyRange => "copy_file_range",
+            Operation::Reflink => "reflink",
+            Operation::SetXattr => "set_xattr",
+            Operation::GetXattr => "get_xattr",
+            Operation::Lock => "lock",
+            Operation::Unlock => "unlock",
+            Operation::Statfs => "statfs",
+            Operation::Query => "query",
+            Operation::Update => "update",
+            Operation::Commit => "commit",
+            Operation::Task => "task",
         }
     }
 }
@@ -163,10 +231,18 @@ impl Recorder {
         self.histograms[operation as usize].saturating_record(latency_ns);
     }
 
-    /// Calls of all kinds.
+    /// Counts an operation whose latency was measured elsewhere, in nanoseconds; the next call still
+    /// begins where it did.
+    #[inline(always)]
+    pub fn record_ns(&mut self, operation: Operation, latency_ns: u64) {
+        self.histograms[operation as usize].saturating_record(latency_ns);
+    }
+
+    /// Calls of all kinds; a [`Operation::Task`] is no call but made of them.
     #[must_use]
     pub fn operation_count(&self) -> u64 {
-        self.histograms.iter().map(Histogram::len).sum()
+        let all: u64 = self.histograms.iter().map(Histogram::len).sum();
+        all - self.count(Operation::Task)
     }
 
     /// Calls of one kind.
@@ -177,7 +253,9 @@ impl Recorder {
 
     /// Adds what another thread counted.
     pub fn merge(&mut self, other: &Recorder) {
-        for (own, others) in self.histograms.iter_mut().zip(&other.histograms) {
+        let pairs = self.histograms.iter_mut().zip(&other.histograms);
+        // An empty one was never touched, so that looking through it would make its memory real.
+        for (own, others) in pairs.filter(|(_, others)| !others.is_empty()) {
             own.add(others).expect("both have the same bounds");
         }
         self.bytes += other.bytes;
@@ -185,10 +263,19 @@ impl Recorder {
         self.files += other.files;
     }
 
+    /// Latency in nanoseconds that this share (0 … 1) of the calls of one kind kept; `None` where there
+    /// was none.
+    #[must_use]
+    pub fn quantile_ns(&self, operation: Operation, quantile: f64) -> Option<u64> {
+        let histogram = &self.histograms[operation as usize];
+        (!histogram.is_empty()).then(|| histogram.value_at_quantile(quantile))
+    }
+
     /// Number of calls by kind, without those that never occurred.
     #[must_use]
     pub fn operations(&self) -> BTreeMap<String, u64> {
-        self.occurred().map(|(name, histogram)| (name.to_owned(), histogram.len())).collect()
+        let calls = self.occurred().filter(|(name, _)| *name != Operation::Task.name());
+        calls.map(|(name, histogram)| (name.to_owned(), histogram.len())).collect()
     }
 
     /// Latencies by kind, without those that never occurred.

@@ -137,12 +137,13 @@ fn measure(
     replies: &mut (dyn Read + Send),
 ) -> anyhow::Result<()> {
     let say = |message: &Message| send(message).context("write to the controlling process");
-    let workload = catalog::find(&spec.workload).map_err(|error| anyhow!(error))?;
-    spec.params.conform(workload.info.params).map_err(|error| anyhow!(error))?;
+    let workload = catalog::resolve(&spec.workload, spec.definition.as_deref())
+        .map_err(|error| anyhow!(error))?;
+    spec.params.conform(workload.info().params).map_err(|error| anyhow!(error))?;
     say(&Message::Floor { ns_per_operation: floor::ns_per_operation() })?;
     let mut context = Context::new(spec, progress, send, replies)?;
     let work = AssertUnwindSafe(|| -> anyhow::Result<()> {
-        (workload.run)(&mut context)?;
+        workload.run(&mut context)?;
         fragmentation::survey(&context)?;
         context.tell_verified()
     });

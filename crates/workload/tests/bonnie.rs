@@ -213,7 +213,7 @@ fn what_is_on_the_target_at_once_is_known_before() {
     let workload = catalog::find("bonnie").unwrap();
     let peak = |params: &[(&str, &str)]| {
         let spec = spec(Path::new("/"), "bonnie", params);
-        (workload.peak_bytes)(&spec.params).unwrap().unwrap()
+        workload.peak_bytes(&spec.params).unwrap().unwrap()
     };
     for (params, least) in [
         (&[("size", "3MiB"), ("files", "0")][..], 3 * MIB),

@@ -179,7 +179,7 @@ fn a_copy_keeps_times_modes_and_links() {
 
     let workload = fsdyno_workload::catalog::find("command").unwrap();
     let spec = support::spec(root, "command", &params);
-    let peak = (workload.peak_bytes)(&spec.params).unwrap().unwrap();
+    let peak = workload.peak_bytes(&spec.params).unwrap().unwrap();
     assert!((300_000..400_000).contains(&peak), "{peak}");
 }
 
@@ -301,8 +301,13 @@ fn a_dry_run_tells_the_steps() {
         ("check", "test -x a"),
     ];
     let spec = support::spec(Path::new("/"), "command", &params);
-    let steps: Vec<String> =
-        fsdyno_workload::catalog::dry_run("command", &spec.params, 1).unwrap().collect();
+    let steps: Vec<String> = fsdyno_workload::catalog::dry_run(
+        fsdyno_workload::catalog::find("command").unwrap(),
+        &spec.params,
+        1,
+    )
+    .unwrap()
+    .collect();
     assert_eq!(steps[0], format!("copy {copy} (4.00 KiB)"));
     assert_eq!(
         steps[1..],

@@ -120,7 +120,7 @@ fn phases_follow_the_sequence_and_count_what_the_dataset_holds() {
         }
         let order: Vec<&str> = catalog::find("compilebench")
             .unwrap()
-            .info
+            .info()
             .phases
             .iter()
             .map(|phase| phase.name)
@@ -137,7 +137,7 @@ fn dry_run(params: &[(&str, &str)]) -> Vec<String> {
     let mut all = vec![("datasets", dataset.path().to_str().unwrap())];
     all.extend_from_slice(params);
     let spec = spec(Path::new("/"), "compilebench", &all);
-    catalog::dry_run("compilebench", &spec.params, 1).unwrap().collect()
+    catalog::dry_run(catalog::find("compilebench").unwrap(), &spec.params, 1).unwrap().collect()
 }
 
 #[test]
@@ -311,7 +311,7 @@ fn what_a_run_needs_at_its_fullest_is_known_before() {
             ("sync", "false"),
         ];
         let workload = catalog::find("compilebench").unwrap();
-        let peak = (workload.peak_bytes)(&spec(Path::new("/"), "compilebench", &params).params);
+        let peak = workload.peak_bytes(&spec(Path::new("/"), "compilebench", &params).params);
         let peak = peak.unwrap().unwrap();
         for (bytes, is_enough) in [(peak, true), (peak * 3 / 4, false)] {
             let Some(filesystem) = SmallFilesystem::mount(&bytes.to_string()) else { return };
@@ -328,9 +328,9 @@ fn faults_of_the_dataset_are_found_before_a_run() {
     let datasets = dataset.path().to_str().unwrap();
     let check = |datasets: &str| {
         let spec = spec(Path::new("/"), "compilebench", &[("datasets", datasets)]);
-        let checked = (workload.check)(&spec.params);
-        let peak = (workload.peak_bytes)(&spec.params).map_err(|error| format!("{error:#}"));
-        let dry = catalog::dry_run("compilebench", &spec.params, 1);
+        let checked = workload.check(&spec.params);
+        let peak = workload.peak_bytes(&spec.params).map_err(|error| format!("{error:#}"));
+        let dry = catalog::dry_run(catalog::find("compilebench").unwrap(), &spec.params, 1);
         let dry = dry.map(drop).map_err(|error| format!("{error:#}"));
         assert_eq!(checked, peak.map(drop));
         assert_eq!(checked, dry);
@@ -352,7 +352,9 @@ fn the_seed_decides_the_operations_only_where_asked() {
     let steps = |rng: &str, seed: u64| -> Vec<String> {
         let params = [("datasets", dataset.path().to_str().unwrap()), ("rng", rng)];
         let spec = spec(Path::new("/"), "compilebench", &params);
-        catalog::dry_run("compilebench", &spec.params, seed).unwrap().collect()
+        catalog::dry_run(catalog::find("compilebench").unwrap(), &spec.params, seed)
+            .unwrap()
+            .collect()
     };
     assert_eq!(steps("cpython-555", 1), steps("cpython-555", 2));
     assert_ne!(steps("seed", 1), steps("seed", 2));
@@ -364,12 +366,15 @@ fn the_seed_decides_the_operations_only_where_asked() {
     let params = [("datasets", datasets), ("rng", "seed"), ("trees", "0"), ("runs", "1")];
     let answers = measure(root.path(), "compilebench", &params).expect_finished();
     let spec = spec(root.path(), "compilebench", &params);
-    let dry = catalog::dry_run("compilebench", &spec.params, spec.seed).unwrap().next().unwrap();
+    let dry = catalog::dry_run(catalog::find("compilebench").unwrap(), &spec.params, spec.seed)
+        .unwrap()
+        .next()
+        .unwrap();
     assert_eq!(format!("create {}", answers.phase("create").samples[0].subject), dry);
 }
 
 #[test]
 fn every_difference_is_told() {
-    let differences = catalog::find("compilebench").unwrap().info.differences;
+    let differences = catalog::find("compilebench").unwrap().info().differences;
     assert!(differences.iter().all(|(original, ours)| original.len() > 20 && ours.len() > 20));
 }

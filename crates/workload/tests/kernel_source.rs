@@ -202,14 +202,14 @@ fn what_cannot_be_read_is_refused_before_anything_is_made() {
         ([("archive", text.to_str().unwrap()), ("jobs", "1")], "is no archive"),
         ([("archive", "auto"), ("config", "/no/such/config")], "there is no such file"),
     ] {
-        let found = (workload.check)(&spec(&root, "kernel-source", &params).params);
+        let found = workload.check(&spec(&root, "kernel-source", &params).params);
         assert!(found.unwrap_err().contains(words));
         let answers = measure(&root, "kernel-source", &params);
         assert_eq!(answers.failure().unwrap().0, "prepare");
         assert_eq!(std::fs::read_dir(&root).unwrap().count(), 0);
     }
     for (name, value) in [("config", "a/b"), ("config", "-f x"), ("jobs", "0"), ("target", "")] {
-        let param = workload.info.params.iter().find(|param| param.name == name).unwrap();
+        let param = workload.info().params.iter().find(|param| param.name == name).unwrap();
         assert!(param.parse(value).is_err(), "{name}={value}");
     }
 }
@@ -220,7 +220,7 @@ fn what_is_on_the_target_is_estimated_from_above() {
     let Some(archive) = project(directory.path(), 1 << 20) else { return };
     let params = [("archive", archive.to_str().unwrap())];
     let spec = spec(directory.path(), "kernel-source", &params);
-    let peak = (catalog::find("kernel-source").unwrap().peak_bytes)(&spec.params);
+    let peak = catalog::find("kernel-source").unwrap().peak_bytes(&spec.params);
     let peak = peak.unwrap().unwrap();
     assert!((2 << 20..3 << 20).contains(&peak), "{peak}");
 }

@@ -169,11 +169,11 @@ fn without_extents_the_layout_says_less_and_nothing_wrong() {
 fn what_does_not_fit_is_told_before_anything_is_made() {
     let workload = catalog::find("million-files").unwrap();
     let with = |pairs: &[(&str, &str)]| -> Result<Params, String> {
-        let mut params = Params::defaults(workload.info.params, false);
+        let mut params = Params::defaults(workload.info().params, false);
         for (name, value) in pairs {
-            params.set(workload.info.params, name, value)?;
+            params.set(workload.info().params, name, value)?;
         }
-        (workload.check)(&params)?;
+        workload.check(&params)?;
         Ok(params)
     };
     for (pairs, words) in [
@@ -189,7 +189,7 @@ fn what_does_not_fit_is_told_before_anything_is_made() {
     }
 
     let peak =
-        |pairs: &[(&str, &str)]| (workload.peak_bytes)(&with(pairs).unwrap()).unwrap().unwrap();
+        |pairs: &[(&str, &str)]| workload.peak_bytes(&with(pairs).unwrap()).unwrap().unwrap();
     // An ext4 of 8 GiB has 524,288 inodes, one of 16 GiB has 1,048,576.
     assert!((8 << 30..16 << 30).contains(&peak(&[])));
     assert_eq!(peak(&[("files", "524288")]), 8 << 30);

@@ -105,7 +105,7 @@ fn what_is_on_the_target_is_estimated_from_above() {
     measure(directory.path(), "package-install", &params).expect_finished();
     let workload = fsdyno_workload::catalog::find("package-install").unwrap();
     let spec = spec(directory.path(), "package-install", &params);
-    let peak = (workload.peak_bytes)(&spec.params).unwrap().unwrap();
+    let peak = workload.peak_bytes(&spec.params).unwrap().unwrap();
     let taken = blocks_of(directory.path());
     assert!((taken..taken * 2).contains(&peak), "{peak} for {taken}");
 }
@@ -188,7 +188,7 @@ fn real_packages_are_installed_by_dpkg_without_their_scripts() {
         assert_eq!(answers.warnings().len(), 0);
         let workload = fsdyno_workload::catalog::find("package-install").unwrap();
         let spec = spec(&target, "package-install", &params);
-        let peak = (workload.peak_bytes)(&spec.params).unwrap().unwrap();
+        let peak = workload.peak_bytes(&spec.params).unwrap().unwrap();
         assert!(peak > 150_000 && peak < 400_000, "{peak}");
     }
     // The device changes a byte behind the filesystem's back.
@@ -224,8 +224,7 @@ fn packages_that_are_none_are_refused_before_anything_is_made() {
     ] {
         let params = [("packages", packages.to_str().unwrap()), ("fsync", policy)];
         let workload = fsdyno_workload::catalog::find("package-install").unwrap();
-        let error =
-            (workload.check)(&spec(&target, "package-install", &params).params).unwrap_err();
+        let error = workload.check(&spec(&target, "package-install", &params).params).unwrap_err();
         assert!(error.contains(words), "{error}");
         let answers = measure(&target, "package-install", &params);
         assert_eq!(answers.failure().unwrap().0, "prepare");

@@ -273,7 +273,7 @@ fn what_is_on_the_target_at_once_is_known_before() {
         [("number", "300"), ("transactions", "2000"), ("bias_create", "7"), ("numjobs", "2")];
     let workload = catalog::find("postmark").unwrap();
     let values = spec(Path::new("/"), "postmark", &params).params;
-    let peak = (workload.peak_bytes)(&values).unwrap().unwrap();
+    let peak = workload.peak_bytes(&values).unwrap().unwrap();
     for (bytes, is_enough) in [(peak, true), (peak * 9 / 10, false)] {
         let Some(filesystem) = SmallFilesystem::mount(&bytes.to_string()) else { return };
         let answers = measure(&filesystem.path(), "postmark", &params);

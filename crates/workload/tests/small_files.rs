@@ -98,6 +98,7 @@ fn specifications_that_do_not_fit_fail_before_anything_is_made() {
     absent.root = directory.path().join("absent");
     let foreign = fsdyno_model::wire::MeasureSpec {
         workload: "small-files".to_owned(),
+        definition: None,
         params: fsdyno_model::param::Params::default(),
         ..absent.clone()
     };
@@ -121,7 +122,7 @@ fn what_is_on_the_target_at_once_is_known_before() {
     let peak = |params: &[(&str, &str)]| {
         let workload = fsdyno_workload::catalog::find("small-files").unwrap();
         let spec = spec(std::path::Path::new("/"), "small-files", params);
-        (workload.peak_bytes)(&spec.params).unwrap().unwrap()
+        workload.peak_bytes(&spec.params).unwrap().unwrap()
     };
     for (files, size, directories, file_bytes) in [
         ("300", "1", "1", 300 * 4096),

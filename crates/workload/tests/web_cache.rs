@@ -123,7 +123,7 @@ fn what_is_no_archive_is_told_before_a_run() {
         [(text.as_path(), "is no archive"), (Path::new("/no/such"), "open /no/such")]
     {
         let spec = support::spec(&cell.root(), "web-cache", &[("archive", path.to_str().unwrap())]);
-        let error = (workload.check)(&spec.params).unwrap_err();
+        let error = workload.check(&spec.params).unwrap_err();
         assert!(error.contains(words), "{error}");
     }
 }
@@ -138,7 +138,7 @@ fn the_peak_is_above_what_is_really_taken() {
     let workload = catalog::find("web-cache").unwrap();
     let taken: u64 = MODEL.objects().map(|object| object.size_bytes.next_multiple_of(4096)).sum();
     for params in [given, generated.params] {
-        let peak = (workload.peak_bytes)(&params).unwrap().unwrap();
+        let peak = workload.peak_bytes(&params).unwrap().unwrap();
         assert!(peak > taken && peak < taken + taken / 2, "{peak} for {taken}");
     }
 }

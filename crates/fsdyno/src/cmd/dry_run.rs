@@ -99,9 +99,10 @@ impl Args {
     fn operations(&self, text: &str) -> anyhow::Result<()> {
         let parsed = catalogue::with_names(|names| WorkloadSpec::parse(text, self.quick, names));
         let workload = parsed.map_err(|errors| bad_inputs(&errors))?;
-        let operations =
-            fsdyno_workload::catalog::dry_run(&workload.kind, &workload.params, self.seed)
-                .map_err(|error| bad_input(format!("{error:#}")))?;
+        let operations = catalogue::workload(&workload)
+            .map_err(anyhow::Error::msg)
+            .and_then(|found| fsdyno_workload::catalog::dry_run(found, &workload.params, self.seed))
+            .map_err(|error| bad_input(format!("{error:#}")))?;
         let mut output = std::io::BufWriter::new(std::io::stdout().lock());
         if self.json {
             serde_json::to_writer_pretty(&mut output, &operations.collect::<Vec<String>>())?;

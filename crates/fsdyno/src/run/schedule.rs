@@ -151,7 +151,12 @@ mod tests {
         }
         for index in 0..workloads {
             let (label, kind) = (format!("w{index}"), "w".to_owned());
-            plan.workloads.push(WorkloadSpec { label, kind, params: Params::default() });
+            plan.workloads.push(WorkloadSpec {
+                label,
+                kind,
+                params: Params::default(),
+                definition: None,
+            });
         }
         plan
     }

@@ -190,6 +190,7 @@ impl Trial<'_, '_> {
             root: stand.root().to_owned(),
             workload: workload.kind.clone(),
             params: workload.params.clone(),
+            definition: workload.definition.clone(),
             seed: schedule::trial_seed(self.setting.plan, self.planned),
             may_drop_caches: self.setting.may_drop_caches,
             may_remount: stand.can_remount(),

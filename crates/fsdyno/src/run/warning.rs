@@ -62,8 +62,8 @@ fn too_small(target: &TargetSpec, plan: &Plan) -> Option<Warning> {
 /// The workload that holds most at once, and how many bytes that is.
 fn largest_workload(plan: &Plan) -> Option<(&str, u64)> {
     let peaks = plan.workloads.iter().filter_map(|workload| {
-        let def = fsdyno_workload::catalog::find(&workload.kind).ok()?;
-        Some((workload.label.as_str(), (def.peak_bytes)(&workload.params).ok()??))
+        let def = crate::catalogue::workload(workload).ok()?;
+        Some((workload.label.as_str(), def.peak_bytes(&workload.params).ok()??))
     });
     peaks.max_by_key(|(_, peak_bytes)| *peak_bytes)
 }

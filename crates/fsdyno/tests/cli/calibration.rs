@@ -118,14 +118,15 @@ fn interrupted(sandbox: &Sandbox, seconds: [f64; 2]) -> std::path::PathBuf {
         std::fs::create_dir(&path).unwrap();
         TargetSpec { label: name.to_owned(), ground: Ground::Directory { path } }
     });
-    let info = &fsdyno_workload::catalog::find("small-files").unwrap().info;
+    let info = fsdyno_workload::catalog::find("small-files").unwrap().info();
     let rungs = ["5", "10", "20"].map(|files| {
         let mut params = Params::defaults(info.params, true);
         params.set(info.params, "files", files).unwrap();
         params
     });
     let kind = "small-files".to_owned();
-    let workload = WorkloadSpec { label: kind.clone(), kind, params: rungs[0].clone() };
+    let workload =
+        WorkloadSpec { label: kind.clone(), kind, params: rungs[0].clone(), definition: None };
     let plan =
         Plan { trials: 3, targets: targets.to_vec(), workloads: vec![workload], ..Plan::new(true) };
     let (phase, rungs) = ("create".to_owned(), rungs.to_vec());

@@ -111,7 +111,7 @@ impl<'w> Bench<'w> {
 
     fn spec(&self, text: &str) -> MeasureSpec {
         let (kind, rest) = text.split_once(':').unwrap_or((text, ""));
-        let info = catalog::find(kind).unwrap().info;
+        let info = catalog::find(kind).unwrap().info();
         let mut params = Params::defaults(info.params, true);
         for pair in rest.split(',').filter(|pair| !pair.is_empty()) {
             let (name, value) = pair.split_once('=').unwrap();
@@ -120,6 +120,7 @@ impl<'w> Bench<'w> {
         MeasureSpec {
             root: self.stand.root().to_owned(),
             workload: kind.to_owned(),
+            definition: None,
             params,
             seed: 3,
             may_drop_caches: false,

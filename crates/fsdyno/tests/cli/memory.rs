@@ -17,7 +17,7 @@ fn a_million_files_fit_into_64_mib() {
     let sandbox = Sandbox::in_memory();
     let root = sandbox.path().join("root");
     std::fs::create_dir(&root).unwrap();
-    let info = fsdyno_workload::catalog::find("small-files").unwrap().info;
+    let info = fsdyno_workload::catalog::find("small-files").unwrap().info();
     let mut params = Params::defaults(info.params, false);
     for (name, value) in
         [("files", FILES.to_string()), ("size", "0".into()), ("cold", "none".into())]
@@ -29,6 +29,7 @@ fn a_million_files_fit_into_64_mib() {
         task: Task::Measure(MeasureSpec {
             root,
             workload: "small-files".to_owned(),
+            definition: None,
             params,
             seed: 1,
             may_drop_caches: false,

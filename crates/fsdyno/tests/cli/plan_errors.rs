@@ -128,8 +128,8 @@ fn the_plans_that_are_shipped_are_good() {
 fn the_defaults_fit_their_image() {
     let sandbox = Sandbox::new();
     let info = fsdyno_workload::catalog::find("compilebench").unwrap();
-    let params = fsdyno_model::param::Params::defaults(info.info.params, false);
-    let peak_bytes = (info.peak_bytes)(&params).unwrap().unwrap();
+    let params = fsdyno_model::param::Params::defaults(info.info().params, false);
+    let peak_bytes = info.peak_bytes(&params).unwrap().unwrap();
     // With a fifth for the filesystem's own.
     assert!(peak_bytes + peak_bytes / 5 < fsdyno_model::plan::DEFAULT_SIZE_BYTES, "{peak_bytes}");
     // What does not fit is said before anything runs.

@@ -251,7 +251,7 @@ fn what_could_not_be_traced_is_told_and_nothing_fails() {
     };
     let target = TargetSpec { label: "ext4".to_owned(), ground: Ground::Fresh(fresh) };
     let (label, kind) = ("postmark".to_owned(), "postmark".to_owned());
-    let workload = WorkloadSpec { label, kind, params: Default::default() };
+    let workload = WorkloadSpec { label, kind, params: Default::default(), definition: None };
     let mut plan = Plan { trials: 1, trace: TraceMode::Explain, ..Plan::new(false) };
     (plan.targets, plan.workloads) = (vec![target], vec![workload]);
     let run = StoredRun {

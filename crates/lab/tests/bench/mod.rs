@@ -61,7 +61,11 @@ pub fn definition(name: &str) -> &'static FilesystemDef {
 
 pub fn target(text: &str) -> TargetSpec {
     let infos: Vec<&'static FilesystemInfo> = filesystem::ALL.iter().map(|def| &def.info).collect();
-    TargetSpec::parse(text, &Names { workloads: &[], filesystems: &infos }).unwrap()
+    TargetSpec::parse(
+        text,
+        &Names { workloads: &[], filesystems: &infos, load_workload: fsdyno_model::info::no_files },
+    )
+    .unwrap()
 }
 
 pub fn limits() -> Limits {

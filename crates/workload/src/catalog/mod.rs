@@ -12,10 +12,15 @@ pub mod read_speed;
 pub mod small_files;
 pub mod web_cache;
 
+use std::sync::LazyLock;
+
+use fsdyno_model::diagnostic::Diagnostic;
 use fsdyno_model::info::WorkloadInfo;
 use fsdyno_model::param::{Params, unknown};
 
 use crate::context::Context;
+use crate::engine;
+use crate::engine::data::DataWorkload;
 
 /// Operations of a dry run, one a line.
 pub type DryRun = Box<dyn Iterator<Item = String>>;
@@ -41,7 +46,10 @@ pub struct WorkloadDef {
     pub dry_run: Option<fn(&Params, seed: u64) -> anyhow::Result<DryRun>>,
 }
 
-/// The list.
+/// The workloads of the list that are texts for the engine.
+static DATA: &[&str] = &[];
+
+/// The workloads of the list that are code.
 pub static ALL: &[&WorkloadDef] = &[
     &bonnie::DEF,
     &command::DEF,
@@ -55,35 +63,151 @@ pub static ALL: &[&WorkloadDef] = &[
     &web_cache::DEF,
 ];
 
-/// What is known of every workload, in the order of the list.
+/// A workload, whether its work is code or a text for the engine.
+#[derive(Debug, Clone, Copy)]
+pub enum Workload {
+    /// Code.
+    Code(&'static WorkloadDef),
+    /// A text.
+    Data(&'static DataWorkload),
+}
+
+impl Workload {
+    /// What is known of it without running it.
+    #[must_use]
+    pub fn info(&self) -> &'static WorkloadInfo {
+        match self {
+            Workload::Code(def) => &def.info,
+            Workload::Data(data) => &data.info,
+        }
+    }
+
+    /// The text that defines it; `None` for code.
+    #[must_use]
+    pub fn text(&self) -> Option<&'static str> {
+        match self {
+            Workload::Code(_) => None,
+            Workload::Data(data) => Some(&data.text),
+        }
+    }
+
+    /// As [`WorkloadDef::check`].
+    ///
+    /// # Errors
+    /// A sentence.
+    pub fn check(&self, params: &Params) -> Result<(), String> {
+        match self {
+            Workload::Code(def) => (def.check)(params),
+            Workload::Data(data) => data.definition(params).map(drop).map_err(sentence),
+        }
+    }
+
+    /// As [`WorkloadDef::peak_bytes`].
+    ///
+    /// # Errors
+    /// The parameters do not fit.
+    pub fn peak_bytes(&self, params: &Params) -> anyhow::Result<Option<u64>> {
+        match self {
+            Workload::Code(def) => (def.peak_bytes)(params),
+            Workload::Data(data) => data.peak_bytes(params).map_err(anyhow::Error::msg),
+        }
+    }
+
+    /// As [`WorkloadDef::run`].
+    ///
+    /// # Errors
+    /// What failed.
+    pub fn run(&self, context: &mut Context<'_>) -> anyhow::Result<()> {
+        match self {
+            Workload::Code(def) => (def.run)(context),
+            Workload::Data(data) => {
+                let definition = data.definition(context.params).map_err(sentence);
+                engine::run::run(context, &definition.map_err(anyhow::Error::msg)?)
+            }
+        }
+    }
+
+    /// As [`WorkloadDef::rungs`].
+    #[must_use]
+    pub fn rungs(&self) -> Option<fn(&Params) -> Vec<Params>> {
+        match self {
+            Workload::Code(def) => def.rungs,
+            Workload::Data(_) => None,
+        }
+    }
+
+    /// As [`WorkloadDef::dry_run`].
+    #[must_use]
+    pub fn dry_run(&self) -> Option<fn(&Params, seed: u64) -> anyhow::Result<DryRun>> {
+        match self {
+            Workload::Code(def) => def.dry_run,
+            Workload::Data(_) => None,
+        }
+    }
+}
+
+fn sentence(diagnostics: Vec<Diagnostic>) -> String {
+    let messages: Vec<String> = diagnostics.into_iter().map(|one| one.message).collect();
+    messages.join("; ")
+}
+
+/// Every workload, sorted by name.
+///
+/// # Panics
+/// When a shipped text is wrong: a bug, which the test of the catalogue finds.
+pub fn all() -> &'static [Workload] {
+    static SORTED: LazyLock<Vec<Workload>> = LazyLock::new(|| {
+        let data = DATA.iter().map(|text| {
+            let loaded = DataWorkload::load(text);
+            Workload::Data(loaded.unwrap_or_else(|errors| panic!("{}", sentence(errors))))
+        });
+        let mut all: Vec<Workload> =
+            ALL.iter().map(|def| Workload::Code(def)).chain(data).collect();
+        all.sort_by_key(|workload| workload.info().name);
+        all
+    });
+    &SORTED
+}
+
+/// What is known of every workload, sorted by name.
 #[must_use]
 pub fn infos() -> Vec<&'static WorkloadInfo> {
-    ALL.iter().map(|workload| &workload.info).collect()
+    all().iter().map(Workload::info).collect()
 }
 
 /// The workload called `name`.
 ///
 /// # Errors
 /// A sentence with the nearest name.
-pub fn find(name: &str) -> Result<&'static WorkloadDef, String> {
-    ALL.iter().copied().find(|workload| workload.info.name == name).ok_or_else(|| {
-        let known: Vec<&str> = ALL.iter().map(|workload| workload.info.name).collect();
+pub fn find(name: &str) -> Result<Workload, String> {
+    all().iter().copied().find(|workload| workload.info().name == name).ok_or_else(|| {
+        let known: Vec<&str> = all().iter().map(|workload| workload.info().name).collect();
         unknown("workload", name, &known)
     })
 }
 
-/// The operations that the workload `kind` would do with `params`, one a line.
+/// The workload that `definition` defines where there is one, else the one called `name`.
 ///
 /// # Errors
-/// There is no such workload, its parameters do not fit, or it does not tell.
-pub fn dry_run(kind: &str, params: &Params, seed: u64) -> anyhow::Result<DryRun> {
-    let workload = find(kind).map_err(|error| anyhow::anyhow!(error))?;
-    params.conform(workload.info.params).map_err(|error| anyhow::anyhow!(error))?;
-    match workload.dry_run {
+/// A sentence: no such workload, or what is wrong with the text.
+pub fn resolve(name: &str, definition: Option<&str>) -> Result<Workload, String> {
+    match definition {
+        None => find(name),
+        Some(text) => DataWorkload::load(text).map(Workload::Data).map_err(sentence),
+    }
+}
+
+/// The operations that a workload would do with `params`, one a line.
+///
+/// # Errors
+/// Its parameters do not fit, or it does not tell.
+pub fn dry_run(workload: Workload, params: &Params, seed: u64) -> anyhow::Result<DryRun> {
+    params.conform(workload.info().params).map_err(|error| anyhow::anyhow!(error))?;
+    match workload.dry_run() {
         Some(dry_run) => dry_run(params, seed),
         None => {
-            (workload.check)(params).map_err(|error| anyhow::anyhow!(error))?;
-            Ok(Box::new(workload.info.phases.iter().map(|phase| phase.name.to_owned())))
+            workload.check(params).map_err(|error| anyhow::anyhow!(error))?;
+            Ok(Box::new(workload.info().phases.iter().map(|phase| phase.name.to_owned())))
         }
     }
 }
@@ -105,7 +229,8 @@ mod tests {
     #[test]
     fn every_entry_is_whole() {
         let mut names = BTreeSet::new();
-        for WorkloadDef { info, check, peak_bytes, .. } in ALL {
+        for workload in all() {
+            let info = workload.info();
             let name = info.name;
             assert!(is_kebab_case(name) && names.insert(name), "{name}");
             let doc = &info.doc;
@@ -131,9 +256,12 @@ mod tests {
             assert_eq!(info.phases.last().map(|phase| phase.name), Some("fragmentation"), "{name}");
             for quick in [false, true] {
                 let params = Params::defaults(info.params, quick);
-                assert_eq!(params.conform(info.params).and_then(|()| check(&params)), Ok(()));
-                assert_ne!(peak_bytes(&params).unwrap(), Some(0), "{name}");
-                assert!(dry_run(name, &params, 1).unwrap().next().is_some(), "{name}");
+                assert_eq!(
+                    params.conform(info.params).and_then(|()| workload.check(&params)),
+                    Ok(())
+                );
+                assert_ne!(workload.peak_bytes(&params).unwrap(), Some(0), "{name}");
+                assert!(dry_run(*workload, &params, 1).unwrap().next().is_some(), "{name}");
             }
         }
     }
@@ -154,7 +282,7 @@ mod tests {
     #[test]
     fn wrong_names_are_answered() {
         assert!(find("compile-bench").unwrap_err().contains("did you mean `compilebench`"));
-        assert!(dry_run("nothing", &Params::default(), 1).is_err());
-        assert!(dry_run("compilebench", &Params::default(), 1).is_err());
+        assert!(find("nothing").is_err());
+        assert!(dry_run(find("compilebench").unwrap(), &Params::default(), 1).is_err());
     }
 }

@@ -92,7 +92,7 @@ pub fn serve(task: Task) -> Answers {
 /// A specification of `workload` with its quick parameters but for those given. The page cache is
 /// left alone: it is the whole machine's.
 pub fn spec(root: &Path, workload: &str, params: &[(&str, &str)]) -> MeasureSpec {
-    let info = &catalog::find(workload).unwrap().info;
+    let info = catalog::find(workload).unwrap().info();
     let mut values = Params::defaults(info.params, true);
     for (name, value) in params {
         values.set(info.params, name, value).unwrap();
@@ -100,6 +100,7 @@ pub fn spec(root: &Path, workload: &str, params: &[(&str, &str)]) -> MeasureSpec
     MeasureSpec {
         root: root.to_owned(),
         workload: workload.to_owned(),
+        definition: None,
         params: values,
         seed: 42,
         may_drop_caches: false,
