@@ -90,7 +90,7 @@ impl OpenFlags {
     pub const READ_WRITE: Self = Self { read: true, write: true, ..Self::NONE };
 
     #[inline(always)]
-    const fn open_flags(self) -> OFlags {
+    pub(crate) const fn open_flags(self) -> OFlags {
         const fn when(asked: bool, flag: OFlags) -> OFlags {
             if asked { flag } else { OFlags::empty() }
         }

@@ -6,6 +6,7 @@
 //! | [`error`] | what failed, on what, with which errno, and what the kernel said about it |
 //! | [`clock`] | what time is it, and how long did one operation take |
 //! | [`calls`] | the system calls of the measured region, real or null |
+//! | [`ring`] | the same calls through io_uring, many at a time |
 //! | [`buffer`] | memory that direct I/O takes |
 //! | [`caches`] | write dirty pages back, drop clean ones, count both |
 //! | [`loopdev`] | make a block device of an image file, and undo it |
@@ -54,6 +55,7 @@ pub mod orphans;
 pub mod pressure;
 pub mod process;
 pub mod process_times;
+pub mod ring;
 pub mod vmstat;
 
 pub use error::{Result, SysError};
