@@ -14,6 +14,7 @@
 //! | [`target`] | the target grammar of the command line |
 //! | [`workload`] | the workload grammar of the command line |
 //! | [`plan`] | a plan, and its TOML form with every error located |
+//! | [`toml_reader`] | walking TOML so that every error has its place |
 //! | [`ladder`] | one workload under ever heavier loads |
 //! | [`outcome`] | how a trial ended |
 //! | [`record`] | what a trial measured |
@@ -46,6 +47,7 @@ pub mod record;
 pub mod report_data;
 pub mod result;
 pub mod target;
+pub mod toml_reader;
 pub mod trace;
 pub mod units;
 pub mod wire;

@@ -35,9 +35,14 @@ pub enum ParamKind {
     Choice(&'static [&'static str]),
     /// Free text, which [`ParamDef::check`] may restrict.
     Text,
-    /// A path, or the word that is the default.
+    /// A time span with its unit, such as `30s`; kept as text.
+    Duration,
+    /// A path, or the word that is the default, or [`SHIPPED`] and the name of a file of the program's.
     Path,
 }
+
+/// What a [`ParamKind::Path`] begins with that names a file which is part of the program.
+pub const SHIPPED: &str = "shipped:";
 
 /// A check of a text value; the error says what is wrong and what to try.
 pub type Check = fn(&str) -> Result<(), String>;
@@ -122,6 +127,10 @@ impl ParamDef {
                     Err(format!("{} is one of {}, not `{text}`", self.name, words.join(", ")))
                 }
             }
+            ParamKind::Duration => match units::parse_duration_ns(text) {
+                Ok(_) => Ok(ParamValue::Text(text.to_owned())),
+                Err(error) => Err(self.named(error.to_string())),
+            },
             ParamKind::Text | ParamKind::Path => {
                 if let Some(check) = self.check {
                     check(text).map_err(|error| self.named(error))?;
@@ -150,6 +159,7 @@ impl ParamDef {
             ParamKind::Flag => "true | false".to_owned(),
             ParamKind::Choice(words) => words.join(" | "),
             ParamKind::Text => "text".to_owned(),
+            ParamKind::Duration => "duration".to_owned(),
             ParamKind::Path => "path".to_owned(),
         }
     }
@@ -185,6 +195,7 @@ impl Params {
         for def in defs.iter().filter(|def| def.kind == ParamKind::Path) {
             if let Some(ParamValue::Text(text)) = self.0.get_mut(def.name)
                 && text != def.default
+                && !text.starts_with(SHIPPED)
             {
                 *text = current_directory.join(text.as_str()).to_string_lossy().into_owned();
             }

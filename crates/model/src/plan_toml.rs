@@ -16,53 +16,48 @@
 use std::ops::Range;
 use std::path::PathBuf;
 
-use toml::Spanned;
-use toml::de::{DeTable, DeValue};
+use toml::de::DeTable;
 
 use crate::diagnostic::Diagnostic;
 use crate::info::{FilesystemInfo, Names};
 use crate::param::{self, Params};
 use crate::plan::Plan;
 use crate::target::{self, DeviceSpec, FreshSpec, Ground, TargetSpec};
+use crate::toml_reader::{TomlReader, Value, kind_of, scalar};
 use crate::trace::TraceMode;
 use crate::units;
 use crate::workload::WorkloadSpec;
 
-type Value<'a> = Spanned<DeValue<'a>>;
-
 /// Reads a plan; see [`Plan::parse`].
 pub(crate) fn parse(text: &str, names: &Names<'_>) -> Result<Plan, Vec<Diagnostic>> {
-    let (root, errors) = DeTable::parse_recoverable(text);
-    let mut reader = Reader { names, diagnostics: Vec::new() };
-    for error in errors {
-        let message = error.message().to_owned();
-        reader.diagnostics.push(Diagnostic { message, span: error.span() });
-    }
+    let (root, toml) = TomlReader::parse(text);
+    let mut reader = Reader { names, toml };
     let mut plan = Plan { trace: TraceMode::Explain, ..Plan::new(false) };
     for (key, value) in root.get_ref() {
         match key.get_ref().as_ref() {
             "plan" => reader.plan(value, &mut plan),
-            "target" => reader.each(value, "target", |reader, span, table| {
-                let target = reader.target(span, table);
-                plan.targets.extend(target);
-            }),
-            "workload" => reader.each(value, "workload", |reader, span, table| {
-                let workload = reader.workload(span, table);
-                plan.workloads.extend(workload);
-            }),
+            "target" => {
+                for (span, table) in reader.toml.tables(value, "target") {
+                    plan.targets.extend(reader.target(span, table));
+                }
+            }
+            "workload" => {
+                for (span, table) in reader.toml.tables(value, "workload") {
+                    plan.workloads.extend(reader.workload(span, table));
+                }
+            }
             other => {
                 let known = ["plan", "target", "workload"];
-                reader.wrong(key.span(), param::unknown("table", other, &known));
+                reader.toml.wrong(key.span(), param::unknown("table", other, &known));
             }
         }
     }
-    if reader.diagnostics.is_empty() {
+    if reader.toml.diagnostics.is_empty() {
         return plan.finish().map_err(|errors| {
             errors.into_iter().map(|message| Diagnostic { message, span: None }).collect()
         });
     }
-    reader.diagnostics.sort_by_key(|one| one.span.as_ref().map_or(0, |span| span.start));
-    Err(reader.diagnostics)
+    Err(reader.toml.into_sorted())
 }
 
 const TARGET_FIELDS: &[&str] =
@@ -91,77 +86,16 @@ struct JournalField {
 
 struct Reader<'n> {
     names: &'n Names<'n>,
-    diagnostics: Vec<Diagnostic>,
+    toml: TomlReader,
 }
 
 impl Reader<'_> {
-    fn wrong(&mut self, span: Range<usize>, message: impl Into<String>) {
-        self.diagnostics.push(Diagnostic::at(span, message));
-    }
-
-    /// Keeps the value of a check, or its error with the place.
-    fn keep<T>(&mut self, span: Range<usize>, checked: Result<T, String>) -> Option<T> {
-        match checked {
-            Ok(value) => Some(value),
-            Err(message) => {
-                self.wrong(span, message);
-                None
-            }
-        }
-    }
-
-    /// Calls `read` for each table of an array of tables.
-    fn each<'a>(
-        &mut self,
-        value: &'a Value<'a>,
-        name: &str,
-        mut read: impl FnMut(&mut Self, Range<usize>, &'a DeTable<'a>),
-    ) {
-        let Some(array) = value.get_ref().as_array() else {
-            self.wrong(
-                value.span(),
-                format!("write [[{name}]], twice bracketed, once for each {name}"),
-            );
-            return;
-        };
-        for item in array.iter() {
-            match item.get_ref().as_table() {
-                Some(table) => read(self, item.span(), table),
-                None => self.wrong(item.span(), format!("a {name} is a table")),
-            }
-        }
-    }
-
-    fn text(&mut self, value: &Value<'_>) -> Option<String> {
-        let text = value.get_ref().as_str().map(str::to_owned);
-        if text.is_none() {
-            self.wrong(value.span(), format!("expected a string, found {}", kind_of(value)));
-        }
-        text
-    }
-
-    fn count(&mut self, value: &Value<'_>, min: u64, max: u64) -> Option<u64> {
-        let parsed = value.get_ref().as_integer().and_then(|integer| {
-            u64::from_str_radix(&integer.as_str().replace('_', ""), integer.radix()).ok()
-        });
-        if parsed.is_none_or(|number| !(min..=max).contains(&number)) {
-            self.wrong(value.span(), format!("expected a whole number from {min} to {max}"));
-            return None;
-        }
-        parsed
-    }
-
-    fn size(&mut self, value: &Value<'_>) -> Option<u64> {
-        let text = scalar(value).unwrap_or_default();
-        self.keep(value.span(), units::parse_bytes(&text).map_err(|error| error.to_string()))
-    }
-
     fn seconds(&mut self, value: &Value<'_>) -> Option<u64> {
-        let text = self.text(value)?;
+        let text = self.toml.text(value)?;
         let parsed = units::parse_duration_ns(&text).map_err(|error| error.to_string());
-        let seconds = self.keep(value.span(), parsed)?.div_ceil(1_000_000_000);
+        let seconds = self.toml.keep(value.span(), parsed)?.div_ceil(1_000_000_000);
         if seconds == 0 {
-            self.wrong(value.span(), "a limit of no time lets nothing run");
+            self.toml.wrong(value.span(), "a limit of no time lets nothing run");
             return None;
         }
         Some(seconds)
@@ -169,26 +103,29 @@ impl Reader<'_> {
 
     fn plan(&mut self, value: &Value<'_>, plan: &mut Plan) {
         let Some(table) = value.get_ref().as_table() else {
-            self.wrong(value.span(), "[plan] is one table");
+            self.toml.wrong(value.span(), "[plan] is one table");
             return;
         };
         for (key, value) in table {
             match key.get_ref().as_ref() {
-                "title" => plan.title = self.text(value),
+                "title" => plan.title = self.toml.text(value),
                 "trials" => {
-                    let trials = self.count(value, 1, 10_000);
+                    let trials = self.toml.count(value, 1, 10_000);
                     plan.trials = trials.and_then(|n| u32::try_from(n).ok()).unwrap_or(plan.trials);
                 }
-                "seed" => plan.seed = self.count(value, 0, i64::MAX as u64).unwrap_or(plan.seed),
+                "seed" => {
+                    plan.seed = self.toml.count(value, 0, i64::MAX as u64).unwrap_or(plan.seed)
+                }
                 "max_time" => plan.max_time_s = self.seconds(value),
                 "trial_timeout" => {
                     plan.trial_timeout_s = self.seconds(value).unwrap_or(plan.trial_timeout_s);
                 }
-                "size" => plan.size_bytes = self.size(value).unwrap_or(plan.size_bytes),
-                "dir" => plan.directory = self.text(value).map(PathBuf::from),
+                "size" => plan.size_bytes = self.toml.size(value).unwrap_or(plan.size_bytes),
+                "dir" => plan.directory = self.toml.text(value).map(PathBuf::from),
                 "trace" => {
-                    let word = self.text(value);
-                    let mode = word.and_then(|it| self.keep(value.span(), TraceMode::parse(&it)));
+                    let word = self.toml.text(value);
+                    let mode =
+                        word.and_then(|it| self.toml.keep(value.span(), TraceMode::parse(&it)));
                     plan.trace = mode.unwrap_or(plan.trace);
                 }
                 other => {
@@ -202,18 +139,18 @@ impl Reader<'_> {
                         "dir",
                         "trace",
                     ];
-                    self.wrong(key.span(), param::unknown("setting of [plan]", other, &known));
+                    self.toml.wrong(key.span(), param::unknown("setting of [plan]", other, &known));
                 }
             }
         }
     }
 
     fn target(&mut self, span: Range<usize>, table: &DeTable<'_>) -> Option<TargetSpec> {
-        let before = self.diagnostics.len();
+        let before = self.toml.diagnostics.len();
         let fields = self.target_fields(table);
         if let Some(path) = fields.directory {
             if fields.of_filesystem {
-                self.wrong(span, "a target is a directory or a filesystem, not both");
+                self.toml.wrong(span, "a target is a directory or a filesystem, not both");
                 return None;
             }
             let label = fields.label.unwrap_or_else(|| format!("dir:{path}"));
@@ -221,15 +158,15 @@ impl Reader<'_> {
             return Some(TargetSpec { label, ground });
         }
         let Some((filesystem, name_span)) = fields.filesystem else {
-            if self.diagnostics.len() == before {
-                self.wrong(
+            if self.toml.diagnostics.len() == before {
+                self.toml.wrong(
                     span,
                     "this target names no filesystem: add filesystem = \"ext4\" or directory = \"/path\"",
                 );
             }
             return None;
         };
-        let info = self.keep(name_span, self.names.filesystem(&filesystem))?;
+        let info = self.toml.keep(name_span, self.names.filesystem(&filesystem))?;
         let journal = fields.journal.and_then(|journal| self.journal_of(info, journal));
         let fresh = FreshSpec {
             filesystem,
@@ -255,24 +192,26 @@ impl Reader<'_> {
             fields.of_filesystem |= !["label", "directory"].contains(&name);
             match name {
                 "label" => {
-                    fields.label = self.text(value).and_then(|text| {
-                        self.keep(value.span(), target::check_label(&text)).map(|()| text)
+                    fields.label = self.toml.text(value).and_then(|text| {
+                        self.toml.keep(value.span(), target::check_label(&text)).map(|()| text)
                     });
                 }
                 "filesystem" => {
-                    fields.filesystem = self.text(value).map(|text| (text, value.span()));
+                    fields.filesystem = self.toml.text(value).map(|text| (text, value.span()));
                 }
-                "directory" => fields.directory = self.text(value),
+                "directory" => fields.directory = self.toml.text(value),
                 "mkfs" => fields.mkfs = self.mkfs(value),
                 "mount" => {
                     fields.mount = self
+                        .toml
                         .text(value)
-                        .and_then(|text| self.keep(value.span(), target::check_mount(&text)));
+                        .and_then(|text| self.toml.keep(value.span(), target::check_mount(&text)));
                 }
                 "device" => {
                     fields.device = self
+                        .toml
                         .text(value)
-                        .and_then(|text| self.keep(value.span(), DeviceSpec::parse(&text)));
+                        .and_then(|text| self.toml.keep(value.span(), DeviceSpec::parse(&text)));
                 }
                 "log" | "journal" => {
                     let keyword = name.to_owned();
@@ -282,7 +221,7 @@ impl Reader<'_> {
                 }
                 other => {
                     let message = param::unknown("field of a target", other, TARGET_FIELDS);
-                    self.wrong(key.span(), message);
+                    self.toml.wrong(key.span(), message);
                 }
             }
         }
@@ -295,10 +234,10 @@ impl Reader<'_> {
         match info.external_journal {
             Some(right) if right == keyword => return device,
             Some(right) => {
-                self.wrong(span, format!("{} has no `{keyword}` but a `{right}`", info.name));
+                self.toml.wrong(span, format!("{} has no `{keyword}` but a `{right}`", info.name));
             }
             None => {
-                self.wrong(
+                self.toml.wrong(
                     span,
                     format!("{} cannot have its journal on another device", info.name),
                 );
@@ -309,10 +248,10 @@ impl Reader<'_> {
 
     fn mkfs(&mut self, value: &Value<'_>) -> Option<Vec<String>> {
         if let Some(array) = value.get_ref().as_array() {
-            return array.iter().map(|item| self.text(item)).collect();
+            return array.iter().map(|item| self.toml.text(item)).collect();
         }
-        let text = self.text(value)?;
-        self.keep(value.span(), target::split_mkfs(&text))
+        let text = self.toml.text(value)?;
+        self.toml.keep(value.span(), target::split_mkfs(&text))
     }
 
     /// `true`, `false`, or a device; the outer `None` after an error.
@@ -321,8 +260,8 @@ impl Reader<'_> {
             Some(true) => Some(Some(DeviceSpec::LoopImage { size_bytes: None })),
             Some(false) => Some(None),
             None => {
-                let text = self.text(value)?;
-                self.keep(value.span(), DeviceSpec::parse(&text)).map(Some)
+                let text = self.toml.text(value)?;
+                self.toml.keep(value.span(), DeviceSpec::parse(&text)).map(Some)
             }
         }
     }
@@ -331,11 +270,11 @@ impl Reader<'_> {
         let Some(kind) = table.get("kind").or_else(|| table.get("file")) else {
             let text =
                 "this workload has no kind: add kind = \"compilebench\" or file = \"mine.toml\"";
-            self.wrong(span, text);
+            self.toml.wrong(span, text);
             return None;
         };
-        let name = self.text(kind)?;
-        let (info, definition) = self.keep(kind.span(), self.names.workload_or_file(&name))?;
+        let name = self.toml.text(kind)?;
+        let (info, definition) = self.toml.keep(kind.span(), self.names.workload_or_file(&name))?;
         let mut params = Params::defaults(info.params, false);
         let mut label = None;
         for (key, value) in table {
@@ -343,17 +282,17 @@ impl Reader<'_> {
             match key_text {
                 "kind" | "file" => {}
                 "label" => {
-                    let text = self.text(value).unwrap_or_default();
-                    self.keep(value.span(), target::check_label(&text));
+                    let text = self.toml.text(value).unwrap_or_default();
+                    self.toml.keep(value.span(), target::check_label(&text));
                     label = Some(text);
                 }
                 _ if info.params.iter().any(|def| def.name == key_text) => match scalar(value) {
                     Some(text) => {
                         let set = params.set(info.params, key_text, &text);
-                        self.keep(value.span(), set);
+                        self.toml.keep(value.span(), set);
                     }
                     None => {
-                        self.wrong(
+                        self.toml.wrong(
                             value.span(),
                             format!("{key_text} takes one value, not {}", kind_of(value)),
                         );
@@ -362,41 +301,13 @@ impl Reader<'_> {
                 _ => {
                     let known: Vec<&str> = info.params.iter().map(|def| def.name).collect();
                     let what = format!("parameter of {name}");
-                    self.wrong(key.span(), param::unknown(&what, key_text, &known));
+                    self.toml.wrong(key.span(), param::unknown(&what, key_text, &known));
                 }
             }
         }
         let mut spec = WorkloadSpec { definition, ..WorkloadSpec::of(info, params) };
         spec.label = label.unwrap_or(spec.label);
         Some(spec)
-    }
-}
-
-/// A string, number or flag as the text that the command line would have.
-fn scalar(value: &Value<'_>) -> Option<String> {
-    match value.get_ref() {
-        DeValue::String(text) => Some(text.to_string()),
-        DeValue::Integer(integer) if integer.radix() == 10 => Some(integer.as_str().to_owned()),
-        DeValue::Integer(integer) => {
-            u64::from_str_radix(&integer.as_str().replace('_', ""), integer.radix())
-                .ok()
-                .map(|number| number.to_string())
-        }
-        DeValue::Float(float) => Some(float.as_str().to_owned()),
-        DeValue::Boolean(flag) => Some(flag.to_string()),
-        _ => None,
-    }
-}
-
-fn kind_of(value: &Value<'_>) -> &'static str {
-    match value.get_ref() {
-        DeValue::String(_) => "a string",
-        DeValue::Integer(_) => "a whole number",
-        DeValue::Float(_) => "a number with a point",
-        DeValue::Boolean(_) => "true or false",
-        DeValue::Datetime(_) => "a date",
-        DeValue::Array(_) => "a list",
-        DeValue::Table(_) => "a table",
     }
 }
 

@@ -164,7 +164,7 @@ pub struct Phase {
 
 /// When a phase ends: whichever comes first. A group whose work is used up (no file is left that it
 /// could take) ends by itself.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct End {
     /// After this time.
     pub runtime: Option<Duration>,
