@@ -29,6 +29,7 @@
 //! | [`web_cache`] | the archive of one workload |
 //! | [`million_files`] | the operations of one workload |
 //! | [`postmark`] | the operations of one workload |
+//! | [`random_io`] | the loops of one workload |
 //! | [`bonnie`] | the operations of one workload |
 //! | [`package_install`] | packages: a model of a base system, real ones through dpkg, and the listing of both |
 //! | [`kernel_source`] | the parts of one workload: the source archive, its build, what is touched and checked |
@@ -56,6 +57,7 @@ pub mod phase;
 pub mod postmark;
 pub mod probe;
 pub mod program;
+pub mod random_io;
 pub mod read_speed;
 pub mod recorder;
 pub mod rng;

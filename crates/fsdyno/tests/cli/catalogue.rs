@@ -105,6 +105,7 @@ walk! {
     web_cache: "web-cache" on THREE,
     kernel_source: "kernel-source:archive=SOURCE" on FIVE,
     package_install: "package-install" on THREE,
+    random_io: "random-io" on THREE,
     read_speed: "read-speed" on THREE,
     command: "command" on THREE,
 }

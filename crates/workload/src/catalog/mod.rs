@@ -8,6 +8,7 @@ pub mod kernel_source;
 pub mod million_files;
 pub mod package_install;
 pub mod postmark;
+pub mod random_io;
 pub mod read_speed;
 pub mod small_files;
 pub mod web_cache;
@@ -58,6 +59,7 @@ pub static ALL: &[&WorkloadDef] = &[
     &million_files::DEF,
     &package_install::DEF,
     &postmark::DEF,
+    &random_io::DEF,
     &read_speed::DEF,
     &small_files::DEF,
     &web_cache::DEF,
