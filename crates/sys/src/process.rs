@@ -20,9 +20,15 @@ use crate::error::{Result, SysError};
 /// Has the kernel kill the child (SIGKILL) when the *thread* that starts it ends, however that comes
 /// about. Start such children from a thread that lives as long as they should.
 pub fn die_with_parent(command: &mut Command) -> &mut Command {
+    signal_with_parent(command, Signal::KILL)
+}
+
+/// As [`die_with_parent`], with a signal of the caller's choice: for a program that ends its own children
+/// when it gets that signal, and could not if it were killed. It holds for a child of another user too.
+pub fn signal_with_parent(command: &mut Command, signal: Signal) -> &mut Command {
     let parent = getpid();
     let arm = move || {
-        set_parent_process_death_signal(Some(Signal::KILL))?;
+        set_parent_process_death_signal(Some(signal))?;
         // The parent may have gone between the fork and the request: then nobody will send the signal.
         if getppid() == Some(parent) { Ok(()) } else { Err(io::Error::from(Errno::CANCELED)) }
     };

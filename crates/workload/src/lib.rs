@@ -30,6 +30,8 @@
 //! | [`million_files`] | the operations of one workload |
 //! | [`postmark`] | the operations of one workload |
 //! | [`random_io`] | the loops of one workload |
+//! | [`sqlite`], [`postgres`] | the parts of two workloads: databases |
+//! | [`transactions`] | what is told of transactions of a database |
 //! | [`bonnie`] | the operations of one workload |
 //! | [`package_install`] | packages: a model of a base system, real ones through dpkg, and the listing of both |
 //! | [`kernel_source`] | the parts of one workload: the source archive, its build, what is touched and checked |
@@ -54,6 +56,7 @@ pub mod package_install;
 pub mod params;
 pub mod payload;
 pub mod phase;
+pub mod postgres;
 pub mod postmark;
 pub mod probe;
 pub mod program;
@@ -66,5 +69,7 @@ pub mod sampler;
 mod sampler_groups;
 mod sampler_series;
 pub mod small_files;
+pub mod sqlite;
+pub mod transactions;
 pub mod walk;
 pub mod web_cache;

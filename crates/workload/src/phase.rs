@@ -132,6 +132,11 @@ impl PhaseTally {
         &self.recorder
     }
 
+    /// The same, to add what was measured elsewhere and is known only after the clock stopped.
+    pub fn recorder_mut(&mut self) -> &mut Recorder {
+        &mut self.recorder
+    }
+
     /// The samples so far.
     #[must_use]
     pub fn samples(&self) -> &[Sample] {

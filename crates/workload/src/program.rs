@@ -2,6 +2,7 @@
 //! supervision is [`fsdyno_sys::child`]'s; what is timed around a program is left to the workloads.
 
 use std::fmt;
+use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
@@ -28,6 +29,8 @@ pub struct Program {
     line: Option<String>,
     directory: Option<PathBuf>,
     environment: Vec<(String, String)>,
+    /// Numbers of the user and of the group that it runs as.
+    user: Option<(u32, u32)>,
 }
 
 /// A program that has ended by itself.
@@ -53,7 +56,7 @@ impl Program {
     #[must_use]
     pub fn new<S: Into<String>>(argv: impl IntoIterator<Item = S>) -> Program {
         let argv = argv.into_iter().map(Into::into).collect();
-        Program { argv, line: None, directory: None, environment: Vec::new() }
+        Program { argv, line: None, directory: None, environment: Vec::new(), user: None }
     }
 
     /// A line for `/bin/sh`, with all that a shell can do.
@@ -82,6 +85,13 @@ impl Program {
     #[must_use]
     pub fn env(mut self, name: impl Into<String>, value: impl Into<String>) -> Program {
         self.environment.push((name.into(), value.into()));
+        self
+    }
+
+    /// Runs it as the user and the group with these numbers, and in no other group: for root alone.
+    #[must_use]
+    pub fn user(mut self, user: u32, group: u32) -> Program {
+        self.user = Some((user, group));
         self
     }
 
@@ -130,6 +140,9 @@ impl Program {
             .envs(self.environment.iter().map(|(name, value)| (name, value)));
         if let Some(directory) = &self.directory {
             command.current_dir(directory);
+        }
+        if let Some((user, group)) = self.user {
+            command.uid(user).gid(group);
         }
         Ok(command)
     }

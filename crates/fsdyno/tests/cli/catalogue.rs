@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use crate::project;
-use crate::sandbox::{Finished, Sandbox, can_format, outcomes};
+use crate::sandbox::{Finished, Sandbox, can_format, has_postgres, outcomes};
 use serde_json::Value;
 
 const FIVE: &[&str] = &["ext2", "ext3", "ext4", "xfs", "btrfs"];
@@ -46,8 +46,13 @@ fn assert_complete(result: &Value, text: &str, trials: usize) {
     }
 }
 
+/// Whether what a workload needs of the machine is there; prints what is missing.
+fn can_run(text: &str) -> bool {
+    kind(text) != "postgres" || has_postgres()
+}
+
 fn on_filesystems(text: &str, filesystems: &[&str]) {
-    if !can_format(filesystems) {
+    if !can_run(text) || !can_format(filesystems) {
         return;
     }
     let sandbox = Sandbox::new();
@@ -67,6 +72,9 @@ fn on_filesystems(text: &str, filesystems: &[&str]) {
 }
 
 fn in_a_directory(text: &str) {
+    if !can_run(text) {
+        return;
+    }
     let sandbox = Sandbox::new();
     std::fs::create_dir(sandbox.path().join("a")).unwrap();
     let workload = spelled(&sandbox, text);
@@ -108,4 +116,6 @@ walk! {
     random_io: "random-io" on THREE,
     read_speed: "read-speed" on THREE,
     command: "command" on THREE,
+    postgres: "postgres" on THREE,
+    sqlite: "sqlite" on THREE,
 }

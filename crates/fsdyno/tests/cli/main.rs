@@ -22,6 +22,7 @@ mod query;
 mod refusal;
 mod report;
 mod sandbox;
+mod servers;
 mod tidy;
 mod trace;
 mod trace_verb;

@@ -180,6 +180,12 @@ pub fn can_format(filesystems: &[&str]) -> bool {
     true
 }
 
+/// Whether PostgreSQL is installed; prints the reason when not.
+pub fn has_postgres() -> bool {
+    use fsdyno_workload::postgres::programs::{AUTO, locate};
+    locate(AUTO).inspect_err(|error| skip(&error.to_string())).is_ok()
+}
+
 /// Outcomes of all trials of a result document.
 pub fn outcomes(result: &Value) -> Vec<&str> {
     let trials = result["trials"].as_array().expect("trials is a list");

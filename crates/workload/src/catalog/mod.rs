@@ -7,10 +7,12 @@ pub mod compilebench;
 pub mod kernel_source;
 pub mod million_files;
 pub mod package_install;
+pub mod postgres;
 pub mod postmark;
 pub mod random_io;
 pub mod read_speed;
 pub mod small_files;
+pub mod sqlite;
 pub mod web_cache;
 
 use std::sync::LazyLock;
@@ -58,10 +60,12 @@ pub static ALL: &[&WorkloadDef] = &[
     &kernel_source::DEF,
     &million_files::DEF,
     &package_install::DEF,
+    &postgres::DEF,
     &postmark::DEF,
     &random_io::DEF,
     &read_speed::DEF,
     &small_files::DEF,
+    &sqlite::DEF,
     &web_cache::DEF,
 ];
 
