@@ -7,6 +7,7 @@ use std::path::{Component, Path};
 use fsdyno_model::payload::Payload;
 use fsdyno_model::record::VerifyRecord;
 use fsdyno_model::wire::{Manifest, ManifestFile, VerifySpec};
+use fsdyno_sys::buffer::AlignedBuffer;
 use fsdyno_sys::calls::{CallResult, Calls, Real};
 
 use crate::failure::{call_failed, check_interrupt};
@@ -24,7 +25,7 @@ const MISMATCHES: usize = 20;
 pub struct PayloadBuffer {
     source: PayloadSource,
     is_constant: bool,
-    buffer: Vec<u8>,
+    buffer: AlignedBuffer,
 }
 
 impl PayloadBuffer {
@@ -32,7 +33,7 @@ impl PayloadBuffer {
     #[must_use]
     pub fn new(payload: Payload, seed: u64, size_bytes: usize) -> PayloadBuffer {
         let source = PayloadSource::new(payload, seed);
-        let mut buffer = vec![0; size_bytes];
+        let mut buffer = AlignedBuffer::new(size_bytes);
         source.fill(0, 0, &mut buffer);
         PayloadBuffer { is_constant: source.is_constant(), source, buffer }
     }

@@ -67,6 +67,21 @@ impl PhaseTally {
         durability: Durability,
         body: impl FnOnce(&mut Recorder) -> anyhow::Result<()>,
     ) -> anyhow::Result<()> {
+        self.measure_then(context, subject, durability, body, |_, ()| {})
+    }
+
+    /// The same where what `body` gives is counted by `finish` only once the clocks stand still.
+    ///
+    /// # Errors
+    /// As [`PhaseTally::measure`].
+    pub fn measure_then<T>(
+        &mut self,
+        context: &Context<'_>,
+        subject: &str,
+        durability: Durability,
+        body: impl FnOnce(&mut Recorder) -> anyhow::Result<T>,
+        finish: impl FnOnce(&mut Recorder, T),
+    ) -> anyhow::Result<()> {
         context.progress.enter(self.name());
         let cold = context.take_cold();
         let recorder = &mut self.recorder;
@@ -75,7 +90,7 @@ impl PhaseTally {
         let own = application_times();
         let start_ns = now_ns();
         recorder.begin();
-        body(recorder)?;
+        let counted = body(recorder)?;
         let returned_ns = now_ns();
         let mut own_at_return = None;
         match durability {
@@ -91,6 +106,7 @@ impl PhaseTally {
         let durable_ns = now_ns();
         let own = own_at_return.unwrap_or_else(application_times).since(&own);
         let after = context.probe.after();
+        finish(&mut self.recorder, counted);
         let is_durable = durability != Durability::None;
         let sample = Sample {
             subject: subject.to_owned(),
@@ -124,6 +140,28 @@ impl PhaseTally {
         if value.is_finite() {
             self.record.values.insert(metric.to_owned(), value);
         }
+    }
+
+    /// A further record of the same time, of what `recorder` has counted. Processor time and traffic of
+    /// devices cannot be told apart and stay with this one.
+    #[must_use]
+    pub fn part(&self, name: &str, primary_metric: &str, recorder: Recorder) -> PhaseTally {
+        let mut record = PhaseRecord::new(name, primary_metric);
+        record.elapsed_return_ns = self.record.elapsed_return_ns;
+        record.elapsed_durable_ns = self.record.elapsed_durable_ns;
+        record.cold = self.record.cold;
+        if let Some(whole) = self.record.samples.first() {
+            record.samples.push(Sample {
+                elapsed_return_ns: record.elapsed_return_ns,
+                elapsed_durable_ns: record.elapsed_durable_ns,
+                operations: recorder.operation_count(),
+                bytes: recorder.bytes,
+                app_user_ns: None,
+                app_system_ns: None,
+                ..whole.clone()
+            });
+        }
+        PhaseTally { record, recorder }
     }
 
     /// What was counted so far.

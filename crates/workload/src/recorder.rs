@@ -238,6 +238,20 @@ impl Recorder {
         self.histograms[operation as usize].saturating_record(latency_ns);
     }
 
+    /// Tick at which the last call ended, for [`Recorder::record_since`].
+    #[inline(always)]
+    #[must_use]
+    pub fn tick(&self) -> u64 {
+        self.since
+    }
+
+    /// Counts an operation made of all calls between `tick` and the end of the last one.
+    #[inline(always)]
+    pub fn record_since(&mut self, operation: Operation, tick: u64) {
+        let latency_ns = self.timer.between_ns(tick, self.since);
+        self.histograms[operation as usize].saturating_record(latency_ns);
+    }
+
     /// Calls of all kinds; a [`Operation::Task`] is no call but made of them.
     #[must_use]
     pub fn operation_count(&self) -> u64 {
@@ -269,6 +283,13 @@ impl Recorder {
     pub fn quantile_ns(&self, operation: Operation, quantile: f64) -> Option<u64> {
         let histogram = &self.histograms[operation as usize];
         (!histogram.is_empty()).then(|| histogram.value_at_quantile(quantile))
+    }
+
+    /// Mean latency of the calls of one kind, in nanoseconds; `None` where there was none.
+    #[must_use]
+    pub fn mean_ns(&self, operation: Operation) -> Option<f64> {
+        let histogram = &self.histograms[operation as usize];
+        (!histogram.is_empty()).then(|| histogram.mean())
     }
 
     /// Number of calls by kind, without those that never occurred.
