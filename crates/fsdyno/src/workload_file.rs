@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use fsdyno_model::info::LoadedWorkload;
+use fsdyno_model::toml_reader::TomlReader;
 use fsdyno_workload::engine::data::DataWorkload;
 
 use crate::cmd::use_color;
@@ -21,4 +22,13 @@ pub fn load(path: &str) -> Result<LoadedWorkload, String> {
         format!("the workload {path} cannot be run\n{drawn}")
     })?;
     Ok(LoadedWorkload { info: &loaded.info, definition })
+}
+
+/// Whether the file `path` is a workload and no plan, by the tables that it has.
+#[must_use]
+pub fn is_workload(path: &Path) -> bool {
+    let Ok(text) = std::fs::read_to_string(path) else { return false };
+    let (root, _) = TomlReader::parse(&text);
+    let has = |name: &str| root.get_ref().contains_key(name);
+    (has("phase") || has("fileset") || has("params")) && !has("target") && !has("workload")
 }

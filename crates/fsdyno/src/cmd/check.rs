@@ -1,18 +1,20 @@
-//! `fsdyno check`: all errors of a plan at once.
+//! `fsdyno check`: all errors of a plan, or of a workload of the user's, at once.
 
 use std::path::PathBuf;
 
+use fsdyno_report::list::{self, ListFormat};
+
 use super::output;
-use crate::plan_file;
+use crate::{bad_input, plan_file, workload_file};
 
 /// Arguments of `fsdyno check`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Plan to check
-    #[arg(value_name = "PLAN.toml")]
+    /// Plan, or workload in TOML, to check
+    #[arg(value_name = "FILE.toml")]
     plan: PathBuf,
 
-    /// Print the plan as it is understood, defaults filled in, as JSON
+    /// Print what is understood, defaults filled in, as JSON
     #[arg(long)]
     json: bool,
 }
@@ -21,8 +23,12 @@ impl Args {
     /// Does it.
     ///
     /// # Errors
-    /// Bad input: every error of the plan, drawn with its place.
+    /// Bad input: every error of the file, drawn with its place.
     pub fn execute(self) -> anyhow::Result<bool> {
+        if workload_file::is_workload(&self.plan) {
+            self.workload()?;
+            return Ok(true);
+        }
         let plan = plan_file::read(&self.plan)?;
         if self.json {
             output::print(&serde_json::to_string_pretty(&plan)?)?;
@@ -39,5 +45,19 @@ impl Args {
             ))?;
         }
         Ok(true)
+    }
+
+    fn workload(&self) -> anyhow::Result<()> {
+        let path = self.plan.display().to_string();
+        let info = workload_file::load(&path).map_err(bad_input)?.info;
+        if self.json {
+            return output::print(&list::workload(info, ListFormat::Json));
+        }
+        let phases: Vec<&str> = info.phases.iter().map(|phase| phase.name).collect();
+        output::print(&format!(
+            "{path}: good: the workload {} with the phases {}",
+            info.name,
+            phases.join(", ")
+        ))
     }
 }

@@ -55,7 +55,7 @@ pub struct Args {
 
     /// Workload NAME[:key=value,...]; may be given several times [default: compilebench,
     /// or COMMAND alone]
-    #[arg(long, short, value_name = "NAME[:k=v,...]")]
+    #[arg(long, short, value_name = "NAME|FILE.toml[:k=v,...]")]
     workload: Vec<String>,
 
     /// Trials of each target and workload [default: 5; 3 with --quick]

@@ -23,7 +23,7 @@ pub struct Args {
     plan: Option<PathBuf>,
 
     /// Workload whose operations to print, one a line
-    #[arg(long, short, value_name = "NAME[:k=v,...]")]
+    #[arg(long, short, value_name = "NAME|FILE.toml[:k=v,...]")]
     workload: Option<String>,
 
     /// The workload with its --quick parameters

@@ -3,6 +3,7 @@
 use clap::ValueEnum;
 use fsdyno_model::metric;
 use fsdyno_report::list::{self, ListFormat};
+use fsdyno_workload::catalog;
 
 use super::output;
 use crate::{bad_input, catalogue};
@@ -14,9 +15,13 @@ pub struct Args {
     #[arg(value_enum, default_value_t = What::Workloads)]
     what: What,
 
-    /// One workload in full: what it times, its parameters
-    #[arg(value_name = "NAME")]
+    /// One workload in full, of the catalogue or of a file: what it times, its parameters
+    #[arg(value_name = "NAME|FILE.toml")]
     name: Option<String>,
+
+    /// Print the text that defines a workload, as a starting point for one of your own
+    #[arg(long, requires = "name", conflicts_with_all = ["markdown", "json"])]
+    toml: bool,
 
     /// Print Markdown
     #[arg(long, conflicts_with = "json")]
@@ -60,9 +65,10 @@ impl Args {
         };
         let text = match (self.what, &self.name) {
             (What::Workloads, None) => list::workloads(&catalogue::workloads(), form),
+            (What::Workloads, Some(name)) if self.toml => text_of(name)?,
             (What::Workloads, Some(name)) => {
-                let found = catalogue::with_names(|names| names.workload(name));
-                list::workload(found.map_err(bad_input)?, form)
+                let found = catalogue::with_names(|names| names.workload_or_file(name));
+                list::workload(found.map_err(bad_input)?.0, form)
             }
             (What::Filesystems, _) => list::filesystems(&catalogue::filesystems(), form),
             (What::Metrics, _) => list::metrics(metric::ALL, form),
@@ -96,4 +102,26 @@ impl Args {
         output::print(&list::columns(&head, &rows, output::table_options().width))?;
         Ok(true)
     }
+}
+
+/// The text that defines a workload.
+fn text_of(name: &str) -> anyhow::Result<String> {
+    let found = catalogue::with_names(|names| names.workload_or_file(name));
+    let (info, definition) = found.map_err(bad_input)?;
+    if let Some(text) = definition {
+        return Ok(text);
+    }
+    if let Some(text) = catalog::find(info.name).map_err(bad_input)?.text() {
+        return Ok(text.to_owned());
+    }
+    let printable: Vec<&str> = catalog::all()
+        .iter()
+        .filter(|workload| workload.text().is_some())
+        .map(|workload| workload.info().name)
+        .collect();
+    let others = match printable.is_empty() {
+        true => "no workload of the catalogue is".to_owned(),
+        false => format!("those that are: {}", printable.join(", ")),
+    };
+    Err(bad_input(format!("{name} is code, it is not defined by a text; {others}")))
 }

@@ -227,7 +227,13 @@ pub fn present(store: &Store, id: &str, format: &FormatArgs) -> anyhow::Result<b
 }
 
 fn has_workload(plan: &Plan, format: &OriginalFormat) -> bool {
-    plan.workloads.iter().any(|workload| workload.kind == format.workload)
+    plan.workloads.iter().any(|workload| is_built_in(workload, format))
+}
+
+/// Whether it is the workload of the catalogue whose output the format is, not one of the user's that is
+/// called the same.
+fn is_built_in(workload: &WorkloadSpec, format: &OriginalFormat) -> bool {
+    workload.kind == format.workload && workload.definition.is_none()
 }
 
 fn wrong_workload(format: &OriginalFormat) -> anyhow::Error {
@@ -251,7 +257,7 @@ pub(super) fn original(
         return Err(wrong_workload(format));
     }
     let own: Vec<&WorkloadSpec> =
-        run.plan.workloads.iter().filter(|workload| workload.kind == format.workload).collect();
+        run.plan.workloads.iter().filter(|workload| is_built_in(workload, format)).collect();
     let left_out = fsdyno_analysis::calibration::left_out(&run.plan, trials);
     let mut shown = Original { text: String::new(), remark: None };
     let mut remarks = Vec::new();

@@ -26,3 +26,4 @@ mod servers;
 mod tidy;
 mod trace;
 mod trace_verb;
+mod workload_file;

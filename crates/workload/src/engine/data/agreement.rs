@@ -7,13 +7,14 @@ use fsdyno_model::units;
 
 use super::fields::{Fields, Reader};
 use super::phase::LocatedGroup;
-use super::step::{Known, Located};
+use super::step::Known;
 use crate::engine::definition::{
-    Access, Amount, Distribution, End, Engine, Fileset, FilesetIndex, Op, Pick, SLOTS, Slot,
+    Access, Amount, Distribution, End, Engine, Fileset, FilesetIndex, Op, Pick, SLOTS, Slot, Step,
 };
 
-/// Direct I/O is done at multiples of this, in bytes; a device may ask for more.
-const DIRECT_BYTES: u64 = 512;
+/// Direct I/O is done at multiples of this, in bytes, which suits every device. Sizes that are drawn for a
+/// file that is open so are rounded up to it.
+const DIRECT_BYTES: u64 = 4096;
 
 /// Checks a phase whose parts are each right.
 pub(super) fn check(
@@ -141,7 +142,6 @@ fn writes(op: &Op) -> bool {
 fn unaligned(op: &Op, opened: &Opened, filesets: &[Fileset]) -> Option<String> {
     let odd = |bytes: u64| !bytes.is_multiple_of(DIRECT_BYTES);
     let (access, amount) = match op {
-        Op::Append { bytes, .. } => return odd_size(bytes),
         Op::Read { access, amount, .. }
         | Op::Write { access, amount, .. }
         | Op::Overwrite { access, amount, .. }
@@ -157,7 +157,8 @@ fn unaligned(op: &Op, opened: &Opened, filesets: &[Fileset]) -> Option<String> {
     {
         return Some(format!("strides of {}", units::exact_bytes(*stride)));
     }
-    if matches!((op, amount), (Op::Read { .. }, _) | (_, Amount::Blocks { .. })) {
+    // The last block of a whole file is as long as the file lets it be.
+    if matches!(op, Op::Read { .. } | Op::Write { .. }) || matches!(amount, Amount::Blocks { .. }) {
         return None;
     }
     opened.filesets.iter().find_map(|fileset| odd_size(&filesets.get(*fileset)?.size))
@@ -230,58 +231,26 @@ fn check_semaphores(reader: &mut Reader<'_>, known: &Known<'_>, groups: &[Locate
     }
 }
 
-/// Entries that an operation takes from those that it can choose, or gives to them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Stock {
-    /// Entries that exist.
-    Present(FilesetIndex),
-    /// Entries that do not.
-    Absent(FilesetIndex),
-}
-
-/// What `op` takes; each such entry turns into the opposite.
-fn taken(op: &Op) -> Vec<Stock> {
-    match op {
-        Op::Create { fileset, .. } | Op::Mkdir { fileset, .. } => vec![Stock::Absent(*fileset)],
-        Op::Unlink { fileset, .. } | Op::Rmdir { fileset, .. } => vec![Stock::Present(*fileset)],
-        Op::Rename { fileset, into, .. } => vec![Stock::Present(*fileset), Stock::Absent(*into)],
-        Op::Link { into, .. }
-        | Op::Symlink { into, .. }
-        | Op::CopyFileRange { into, .. }
-        | Op::Reflink { into, .. } => vec![Stock::Absent(*into)],
-        _ => Vec::new(),
-    }
-}
-
-fn opposite(stock: Stock) -> Stock {
-    match stock {
-        Stock::Present(fileset) => Stock::Absent(fileset),
-        Stock::Absent(fileset) => Stock::Present(fileset),
-    }
-}
-
-/// Whether the work of every group in the foreground can be used up.
+/// Whether the work of every group in the foreground is used up at some time: every task takes an entry
+/// that no other may take, so that none of them can be drawn for ever.
 fn check_end(reader: &mut Reader<'_>, groups: &[LocatedGroup]) {
-    let given: Vec<Stock> = groups
-        .iter()
-        .flat_map(|group| &group.ops)
-        .flat_map(|(op, _)| taken(op))
-        .map(opposite)
-        .collect();
-    let is_finite = |(op, _): &Located| {
-        pick_of(op) == Some(Pick::Once)
-            || matches!(op, Op::Replay { .. })
-            || taken(op).iter().any(|stock| !given.contains(stock))
-    };
-    for group in groups.iter().filter(|one| !one.group.background) {
-        if !group.ops.iter().any(is_finite) {
+    for one in groups.iter().filter(|one| !one.group.background) {
+        if !one.group.tasks.iter().all(|task| task.steps.iter().any(is_finite)) {
             let message = format!(
                 "nothing ends this phase: the work of the group {} is never used up; give the \
-                 phase a runtime or a number of tasks, or let a step pick = \"once\"",
-                group.group.name
+                 phase a runtime or a number of tasks, or let a step of each task pick = \"once\"",
+                one.group.name
             );
-            reader.wrong(group.span.clone(), message);
+            reader.wrong(one.span.clone(), message);
         }
+    }
+}
+
+fn is_finite(step: &Step) -> bool {
+    match step {
+        Step::Do(Op::Replay { .. }) => true,
+        Step::Do(op) => pick_of(op) == Some(Pick::Once),
+        Step::Repeat { steps, .. } => steps.iter().any(is_finite),
     }
 }
 

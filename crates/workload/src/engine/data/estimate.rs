@@ -188,11 +188,12 @@ fn appended_bytes(phase: &Phase, index: FilesetIndex, fileset: &Fileset) -> Opti
     if per_task == 0.0 {
         return Some(replayed);
     }
-    let bytes = match phase.end.tasks {
-        // Whatever is appended to each before it is removed: as often as tasks come by on average.
-        _ if is_shortened => per_task * 2.0 * entries as f64,
-        Some(tasks) => per_task * tasks as f64,
-        None => return None,
+    // Where files are made anew meanwhile, each is appended to as often as tasks come by on average.
+    let renewed = is_shortened.then_some(per_task * 2.0 * entries as f64);
+    let counted = phase.end.tasks.map(|tasks| per_task * tasks as f64);
+    let bytes = match (renewed, counted) {
+        (Some(renewed), Some(counted)) => renewed.min(counted),
+        (renewed, counted) => renewed.or(counted)?,
     };
     Some(replayed.saturating_add(bytes as u64))
 }

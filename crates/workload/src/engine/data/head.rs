@@ -15,6 +15,8 @@ use crate::params;
 /// Parameters that every workload of this form has.
 const SHARED: [&str; 4] = ["payload", "sync", "cold", "fragmentation"];
 const KINDS: &[&str] = &["count", "bytes", "flag", "choice", "text", "path", "duration"];
+/// Names that mean something else where a workload is written in a plan.
+const RESERVED: [&str; 5] = ["kind", "file", "label", "command", "calibrate"];
 /// What `cold` does.
 const COLD_DOC: &str = "how the caches are emptied before the phases that start cold";
 
@@ -143,6 +145,10 @@ impl Reader<'_> {
                 && name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_');
             if SHARED.contains(&name) {
                 let message = format!("every workload has the parameter `{name}` already");
+                self.wrong(key.span(), message);
+            } else if RESERVED.contains(&name) {
+                let message =
+                    format!("`{name}` has a meaning of its own in plans: take another name");
                 self.wrong(key.span(), message);
             } else if !is_snake_case || name.len() > 64 {
                 let message = "a parameter has a name of lower-case letters, digits and `_`, such \
