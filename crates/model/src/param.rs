@@ -102,6 +102,13 @@ impl ParamDef {
             if (min..=max).contains(&value) {
                 Ok(ParamValue::Number(value))
             } else {
+                if max == u64::MAX {
+                    return Err(format!(
+                        "{} must be at least {}, not {text}",
+                        self.name,
+                        show(min)
+                    ));
+                }
                 let (min, max) = (show(min), show(max));
                 Err(format!("{} must lie between {min} and {max}, not {text}", self.name))
             }

@@ -58,7 +58,7 @@ tasks = [
   { weight = 1, steps = [
     { op = "unlink", fileset = "files" },
     { op = "create", fileset = "files", slot = 1 },
-    { op = "append", slot = 1, bytes = "$block" },
+    { op = "append", slot = 1, bytes = 1000 },
     { op = "close", slot = 1 },
   ] },
 ]
@@ -125,7 +125,7 @@ const FAULTS: &[(&str, &str)] = &[
     ),
     ("slot = 1, bytes", "slot = 16, bytes"),
     ("slot = 1, bytes", "bytes"),
-    ("slot = 1, bytes = \"$block\"", "slot = 1"),
+    ("slot = 1, bytes = 1000", "slot = 1"),
     (
         "op = \"create\", fileset = \"files\", slot = 1",
         "op = \"open\", fileset = \"files\", slot = 1",
@@ -204,7 +204,7 @@ fn a_parameter_that_does_not_fit_is_answered() {
     sandbox.file("mine.toml", &GOOD.replace("entries = \"$files\"", "entries = \"$files / 2\""));
     for (workload, words) in [
         ("mine.toml:files=1", "`$files / 2` is 0"),
-        ("mine.toml:files=0", "files must lie"),
+        ("mine.toml:files=0", "files must be at least 1"),
         ("mine.toml:file=5", "did you mean `files`"),
         ("absent.toml", "cannot read the workload"),
     ] {

@@ -80,7 +80,7 @@ impl DataWorkload {
     pub fn definition(&self, params: &Params) -> Result<Definition, Vec<Diagnostic>> {
         let scope = Scope::of(self.info.params, params);
         let (root, toml) = TomlReader::parse(&self.text);
-        let mut reader = Reader { toml, scope: &scope };
+        let mut reader = Reader::new(toml, &scope);
         let root = reader.root(&root);
         let (definition, _) = reader.body(&root);
         finish(reader, definition)
@@ -114,19 +114,19 @@ pub fn check(text: &str) -> Result<(), Vec<Diagnostic>> {
 fn read_twice(text: &str) -> Result<(Head, Vec<PhaseDoc>), Vec<Diagnostic>> {
     let nothing = Scope::default();
     let (root, toml) = TomlReader::parse(text);
-    let mut reader = Reader { toml, scope: &nothing };
+    // What follows from broken syntax is not worth telling.
+    if !toml.diagnostics.is_empty() {
+        return Err(toml.into_sorted());
+    }
+    let mut reader = Reader::new(toml, &nothing);
     let root = reader.root(&root);
     let head = reader.head(&root);
     let mut toml = reader.toml;
     let (scope, quick_scope) = (head.scope(false), head.scope(true));
-    let mut reader = Reader { toml: TomlReader::default(), scope: &scope };
+    let mut reader = Reader::new(TomlReader::default(), &scope);
     let (_, phases) = reader.body(&root);
     toml.diagnostics.append(&mut reader.toml.diagnostics);
-    for param in head.params.iter().filter(|param| !scope.is_used(&param.name)) {
-        let message = format!("nothing uses the parameter `{}`: write \"${0}\"", param.name);
-        toml.wrong(param.name_span.clone(), message);
-    }
-    let mut reader = Reader { toml: TomlReader::default(), scope: &quick_scope };
+    let mut reader = Reader::new(TomlReader::default(), &quick_scope);
     reader.body(&root);
     // What was wrong with the default values already is not told again.
     for mut one in reader.toml.diagnostics {
@@ -134,6 +134,12 @@ fn read_twice(text: &str) -> Result<(Head, Vec<PhaseDoc>), Vec<Diagnostic>> {
             one.message.push_str(" (with the values of --quick)");
             toml.diagnostics.push(one);
         }
+    }
+    // What uses it may be what is wrong.
+    let unused = head.params.iter().filter(|param| !scope.is_used(&param.name));
+    for param in unused.take(if toml.diagnostics.is_empty() { usize::MAX } else { 0 }) {
+        let message = format!("nothing uses the parameter `{}`: write \"${0}\"", param.name);
+        toml.wrong(param.name_span.clone(), message);
     }
     let diagnostics = toml.into_sorted();
     if diagnostics.is_empty() { Ok((head, phases)) } else { Err(diagnostics) }

@@ -19,6 +19,8 @@ const TAIL: f64 = 64.0;
 pub(super) struct Reader<'s> {
     pub(super) toml: TomlReader,
     pub(super) scope: &'s Scope,
+    /// Values that are not known because of a fault elsewhere, which is told there.
+    told: usize,
 }
 
 /// A value with its parameter filled in, and where it came from.
@@ -52,10 +54,15 @@ impl<'a> Fields<'a> {
     }
 }
 
-impl Reader<'_> {
+impl<'s> Reader<'s> {
+    /// A reader that goes on after what `toml` has found.
+    pub(super) fn new(toml: TomlReader, scope: &'s Scope) -> Reader<'s> {
+        Reader { toml, scope, told: 0 }
+    }
+
     /// Number of errors so far.
     pub(super) fn errors(&self) -> usize {
-        self.toml.diagnostics.len()
+        self.toml.diagnostics.len() + self.told
     }
 
     /// Notes what is wrong with the text at `span`.
@@ -111,8 +118,13 @@ impl Reader<'_> {
         if !text.starts_with('$') {
             return Some(Resolved { scalar: Scalar::Text(text.to_owned()), expression: None });
         }
-        let scalar = self.scope.evaluate(text);
-        let scalar = self.toml.keep(value.span(), scalar)?;
+        let scalar = match self.scope.evaluate(text) {
+            Err(told) if told.is_empty() => {
+                self.told += 1;
+                return None;
+            }
+            evaluated => self.toml.keep(value.span(), evaluated)?,
+        };
         Some(Resolved { scalar, expression: Some(text.to_owned()) })
     }
 

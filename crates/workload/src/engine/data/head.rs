@@ -46,6 +46,8 @@ pub(super) struct Head {
     /// Timed, not timed, models, read it as, caveats.
     pub(super) doc: [String; 5],
     pub(super) params: Vec<Param>,
+    /// Names of those whose declaration is wrong.
+    pub(super) broken: Vec<String>,
     pub(super) cold_default: Option<Cold>,
 }
 
@@ -62,6 +64,7 @@ impl Head {
     /// The values of all parameters when nothing is said.
     pub(super) fn scope(&self, quick: bool) -> Scope {
         let mut scope = Scope::default();
+        self.broken.iter().for_each(|name| scope.add_broken(name));
         for def in self.shared() {
             if let Ok(value) = def.parse(def.default) {
                 scope.add(def.name, false, &value);
@@ -116,7 +119,7 @@ impl Reader<'_> {
             head.cold_default = word.and_then(|it| self.toml.keep(value.span(), Cold::parse(&it)));
         }
         if let Some(value) = root.get("params") {
-            head.params = self.params(value);
+            self.params(value, &mut head);
         }
         head
     }
@@ -133,12 +136,11 @@ impl Reader<'_> {
         text
     }
 
-    fn params(&mut self, value: &Value<'_>) -> Vec<Param> {
+    fn params(&mut self, value: &Value<'_>, head: &mut Head) {
         let Some(table) = value.get_ref().as_table() else {
             self.wrong(value.span(), "write [params.NAME], once for each parameter");
-            return Vec::new();
+            return;
         };
-        let mut params = Vec::new();
         for (key, value) in table {
             let name = key.get_ref().as_ref();
             let is_snake_case = name.bytes().next().is_some_and(|b| b.is_ascii_lowercase())
@@ -161,10 +163,12 @@ impl Reader<'_> {
             };
             let known = ["kind", "default", "quick", "min", "max", "choices", "doc"];
             let fields = self.fields((key.span(), table), "property of a parameter", &known);
-            params.extend(self.param(name, &fields));
+            match self.param(name, &fields) {
+                Some(param) => head.params.push(param),
+                None => head.broken.push(name.to_owned()),
+            }
         }
-        params.sort_by_key(|param| param.name_span.start);
-        params
+        head.params.sort_by_key(|param| param.name_span.start);
     }
 
     fn param(&mut self, name: &str, fields: &Fields<'_>) -> Option<Param> {

@@ -57,6 +57,8 @@ impl std::fmt::Display for Scalar {
 #[derive(Debug, Default)]
 pub(super) struct Scope {
     values: BTreeMap<String, Scalar>,
+    /// Parameters whose declaration is wrong.
+    broken: BTreeSet<String>,
     used: RefCell<BTreeSet<String>>,
 }
 
@@ -77,6 +79,11 @@ impl Scope {
         self.values.insert(name.to_owned(), Scalar::of(is_duration, value));
     }
 
+    /// Adds a parameter that has no value, since its declaration is wrong.
+    pub(super) fn add_broken(&mut self, name: &str) {
+        self.broken.insert(name.to_owned());
+    }
+
     /// The value of a parameter, none where there is no such.
     pub(super) fn get(&self, name: &str) -> Option<&Scalar> {
         self.values.get(name)
@@ -90,7 +97,8 @@ impl Scope {
     /// What `expression`, which begins with `$`, stands for.
     ///
     /// # Errors
-    /// A sentence: no such parameter, no such form, or no such number.
+    /// A sentence: no such parameter, no such form, or no such number; nothing where the fault is in the
+    /// declaration of the parameter.
     pub(super) fn evaluate(&self, expression: &str) -> Result<Scalar, String> {
         let Some(at) = expression.find(['*', '/']) else {
             return self.operand(expression.trim()).cloned();
@@ -139,6 +147,9 @@ impl Scope {
         }
         self.used.borrow_mut().insert(name.to_owned());
         self.values.get(name).ok_or_else(|| {
+            if self.broken.contains(name) {
+                return String::new();
+            }
             let known: Vec<&str> = self.values.keys().map(String::as_str).collect();
             unknown("parameter", name, &known)
         })

@@ -173,7 +173,7 @@ fn means_and_deviations_are_those_of_draws() {
 fn faults_point_at_their_place() {
     for (part, instead, words, place) in [
         ("default = 100", "default = true", "whole number", "true"),
-        ("default = 100", "default = 0", "must lie between", "0"),
+        ("default = 100", "default = 0", "must be at least 1", "0"),
         ("entries = \"$files * 2\"", "entries = 5\npreallocated = \"$files / 4\"", "", ""),
         ("mean = \"16KiB\"", "mean = \"16KIB\"", "not a unit of size", "\"16KIB\""),
         ("runtime = \"$time / 2\"", "runtime = \"$files\"", "expected a duration", "\"$files\""),
