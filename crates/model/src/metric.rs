@@ -148,6 +148,14 @@ pub static ALL: &[Metric] = &[
         },
     },
     Metric {
+        name: "jobs_files_per_s",
+        unit: "files/s",
+        better: Some(Better::Higher),
+        explains: false,
+        doc: "sum of the jobs' files per second, each job with its own time until its last call returned, as fs_mark adds up processes",
+        read: |phase| phase.values.get("jobs_files_per_s").copied(),
+    },
+    Metric {
         name: "operations_per_s",
         unit: "op/s",
         better: Some(Better::Higher),

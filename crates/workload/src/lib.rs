@@ -49,6 +49,7 @@ pub mod engine;
 pub mod failure;
 pub mod floor;
 pub mod fragmentation;
+pub mod fs_mark;
 pub mod jobs;
 pub mod kernel_source;
 pub mod million_files;

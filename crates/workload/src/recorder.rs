@@ -86,6 +86,8 @@ pub enum Operation {
     Unlock,
     /// Ask how full the filesystem is.
     Statfs,
+    /// Make a whole filesystem durable, or all of them.
+    Sync,
     /// Run one statement of a database that reads.
     Query,
     /// Run one statement of a database that writes.
@@ -98,7 +100,7 @@ pub enum Operation {
 
 impl Operation {
     /// All kinds, each at the index that is its number.
-    pub const ALL: [Operation; 37] = [
+    pub const ALL: [Operation; 38] = [
         Operation::Create,
         Operation::Open,
         Operation::Write,
@@ -132,6 +134,7 @@ impl Operation {
         Operation::Lock,
         Operation::Unlock,
         Operation::Statfs,
+        Operation::Sync,
         Operation::Query,
         Operation::Update,
         Operation::Commit,
@@ -175,12 +178,26 @@ impl Operation {
             Operation::Lock => "lock",
             Operation::Unlock => "unlock",
             Operation::Statfs => "statfs",
+            Operation::Sync => "sync",
             Operation::Query => "query",
             Operation::Update => "update",
             Operation::Commit => "commit",
             Operation::Task => "task",
         }
     }
+}
+
+/// The latencies of the calls of one kind, in nanoseconds, as exact as a histogram is: three digits.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Spread {
+    /// Number of calls.
+    pub count: u64,
+    /// The shortest.
+    pub min_ns: u64,
+    /// Their mean.
+    pub mean_ns: f64,
+    /// The longest.
+    pub max_ns: u64,
 }
 
 /// Counts and times the calls of one thread.
@@ -290,6 +307,21 @@ impl Recorder {
     pub fn mean_ns(&self, operation: Operation) -> Option<f64> {
         let histogram = &self.histograms[operation as usize];
         (!histogram.is_empty()).then(|| histogram.mean())
+    }
+
+    /// How the latencies of one kind are spread; all zero where there was no call.
+    #[must_use]
+    pub fn spread(&self, operation: Operation) -> Spread {
+        let histogram = &self.histograms[operation as usize];
+        if histogram.is_empty() {
+            return Spread::default();
+        }
+        Spread {
+            count: histogram.len(),
+            min_ns: histogram.min(),
+            mean_ns: histogram.mean(),
+            max_ns: histogram.max(),
+        }
     }
 
     /// Number of calls by kind, without those that never occurred.

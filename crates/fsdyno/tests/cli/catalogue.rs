@@ -118,4 +118,5 @@ walk! {
     command: "command" on THREE,
     postgres: "postgres" on THREE,
     sqlite: "sqlite" on THREE,
+    fs_mark: "fs-mark" on THREE,
 }

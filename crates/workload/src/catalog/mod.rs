@@ -4,6 +4,7 @@
 pub mod bonnie;
 pub mod command;
 pub mod compilebench;
+pub mod fs_mark;
 pub mod kernel_source;
 pub mod million_files;
 pub mod package_install;
@@ -57,6 +58,7 @@ pub static ALL: &[&WorkloadDef] = &[
     &bonnie::DEF,
     &command::DEF,
     &compilebench::DEF,
+    &fs_mark::DEF,
     &kernel_source::DEF,
     &million_files::DEF,
     &package_install::DEF,
