@@ -4,6 +4,8 @@
 pub mod bonnie_1_03;
 pub mod bonnie_2_00;
 pub mod compilebench;
+pub mod fs_mark;
+pub mod fs_mark_verbose;
 pub mod postmark;
 
 use fsdyno_model::param::Params;
@@ -37,8 +39,14 @@ pub struct OriginalFormat {
 }
 
 /// The list.
-pub static ALL: &[&OriginalFormat] =
-    &[&bonnie_1_03::FORMAT, &bonnie_2_00::FORMAT, &compilebench::FORMAT, &postmark::FORMAT];
+pub static ALL: &[&OriginalFormat] = &[
+    &bonnie_1_03::FORMAT,
+    &bonnie_2_00::FORMAT,
+    &compilebench::FORMAT,
+    &fs_mark::FORMAT,
+    &fs_mark_verbose::FORMAT,
+    &postmark::FORMAT,
+];
 
 /// The format called `name`.
 #[must_use]
