@@ -69,6 +69,10 @@ pub struct OpenFlags {
     /// Past the page cache (`O_DIRECT`): buffers, offsets and counts must be aligned to the logical
     /// block size, see [`crate::buffer::AlignedBuffer`]; `EINVAL` where the filesystem cannot.
     pub direct: bool,
+    /// Every write returns once it is durable (`O_SYNC`).
+    pub sync: bool,
+    /// Every write returns once its data are durable, and what is needed to read them (`O_DSYNC`).
+    pub dsync: bool,
 }
 
 impl OpenFlags {
@@ -81,6 +85,8 @@ impl OpenFlags {
         exclusive: false,
         append: false,
         direct: false,
+        sync: false,
+        dsync: false,
     };
     /// An existing file, to be read.
     pub const READ: Self = Self { read: true, ..Self::NONE };
@@ -106,6 +112,8 @@ impl OpenFlags {
             .union(when(self.exclusive, OFlags::EXCL))
             .union(when(self.append, OFlags::APPEND))
             .union(when(self.direct, OFlags::DIRECT))
+            .union(when(self.sync, OFlags::SYNC))
+            .union(when(self.dsync, OFlags::DSYNC))
     }
 }
 

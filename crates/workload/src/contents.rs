@@ -2,8 +2,10 @@
 //! that a run leaves behind, and the comparison of that sample with what must be in it.
 
 use std::ffi::CString;
+use std::os::fd::OwnedFd;
 use std::path::{Component, Path};
 
+use anyhow::Context as _;
 use fsdyno_model::payload::Payload;
 use fsdyno_model::record::VerifyRecord;
 use fsdyno_model::wire::{Manifest, ManifestFile, VerifySpec};
@@ -152,6 +154,44 @@ pub fn verify_now(root: &Path, manifest: Manifest) -> anyhow::Result<VerifyRecor
         [first] => Err(differing(first)),
         [first, rest @ ..] => Err(differing(&format!("{first} (and {} more)", rest.len()))),
     }
+}
+
+/// Each of `files` below `root` must hold as many zeros as it has bytes; what was compared is for
+/// [`Context::note_verified`].
+///
+/// [`Context::note_verified`]: crate::context::Context::note_verified
+///
+/// # Errors
+/// A file that is not what it must be, a call that failed, or the request to stop.
+pub fn verify_zeros(root: &OwnedFd, files: &[ManifestFile]) -> anyhow::Result<VerifyRecord> {
+    let mut buffer = vec![0; COMPARE_BYTES];
+    let mut record = VerifyRecord::default();
+    for ManifestFile { path, size_bytes, .. } in files {
+        check_interrupt()?;
+        let name = CString::new(path.as_str()).context("the name of a file")?;
+        let failed = |call| move |errno| call_failed(call, path.as_str(), errno);
+        let file = Real.open_read(root, &name).map_err(failed("open"))?;
+        let mut offset = 0;
+        loop {
+            let count = Real.read(&file, &mut buffer).map_err(failed("read"))?;
+            if count == 0 {
+                break;
+            }
+            if let Some(index) = buffer[..count].iter().position(|byte| *byte != 0) {
+                let place = offset + index as u64;
+                return Err(differing(&format!("{path}: differs at byte {place}")));
+            }
+            offset += count as u64;
+        }
+        if offset != *size_bytes {
+            return Err(differing(&format!(
+                "{path}: holds {offset} bytes instead of {size_bytes}"
+            )));
+        }
+        record.files += 1;
+        record.bytes += offset;
+    }
+    Ok(record)
 }
 
 /// The error of contents that are not what was written; `difference` names the file and how it differs.

@@ -47,6 +47,7 @@ pub mod context;
 pub mod dataset;
 pub mod engine;
 pub mod failure;
+pub mod fileio;
 pub mod floor;
 pub mod fragmentation;
 pub mod fs_mark;

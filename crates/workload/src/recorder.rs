@@ -309,6 +309,16 @@ impl Recorder {
         (!histogram.is_empty()).then(|| histogram.mean())
     }
 
+    /// The same over the calls of several kinds together.
+    #[must_use]
+    pub fn quantile_over_ns(&self, operations: &[Operation], quantile: f64) -> Option<u64> {
+        let histograms = operations.iter().map(|operation| &self.histograms[*operation as usize]);
+        let mut occurred = histograms.filter(|histogram| !histogram.is_empty());
+        let mut sum = occurred.next()?.clone();
+        occurred.for_each(|other| sum.add(other).expect("both have the same bounds"));
+        Some(sum.value_at_quantile(quantile))
+    }
+
     /// How the latencies of one kind are spread; all zero where there was no call.
     #[must_use]
     pub fn spread(&self, operation: Operation) -> Spread {
@@ -391,5 +401,23 @@ mod tests {
         assert_eq!(written.len(), 2);
         assert!(written.min() >= 2_900_000, "{}", written.min());
         assert!(!latency.contains_key("read"));
+    }
+
+    #[test]
+    fn latencies_of_several_kinds_are_one_distribution() {
+        let mut recorder = Recorder::new();
+        assert_eq!(recorder.quantile_over_ns(&Operation::ALL, 0.5), None);
+        assert_eq!(recorder.spread(Operation::Read), Spread::default());
+        (1..=50).for_each(|latency_ns| recorder.record_ns(Operation::Read, latency_ns));
+        (51..=100).for_each(|latency_ns| recorder.record_ns(Operation::Write, latency_ns));
+        let both = [Operation::Read, Operation::Write, Operation::Fsync];
+        for (kinds, quantile, latency_ns) in
+            [(&both[..], 0.95, 95), (&both[..1], 0.5, 25), (&both[1..], 0.5, 75)]
+        {
+            assert_eq!(recorder.quantile_over_ns(kinds, quantile), Some(latency_ns));
+        }
+        let spread = recorder.spread(Operation::Write);
+        assert_eq!((spread.count, spread.min_ns, spread.max_ns), (50, 51, 100));
+        assert_eq!(spread.mean_ns, 75.5);
     }
 }

@@ -26,4 +26,17 @@ fn a_signal_ends_the_run_in_good_order() {
     assert_eq!(answers.failure(), Some(("create", "interrupted")));
     assert_eq!(answers.exit_code, EXIT_FAILED);
     assert!(answers.phases().is_empty());
+
+    // The wish to stop stays, so that the others end at their first look.
+    for (workload, params, stage) in [
+        ("fs-mark", &[("sync_method", "none")][..], "create"),
+        ("fs-mark", &[("mode", "original"), ("numjobs", "3")], "create"),
+        ("fileio", &[("modes", "seqwr")], "seqwr"),
+        ("fileio", &[("modes", "rndrw"), ("numjobs", "2")], "prepare"),
+    ] {
+        let directory = tempfile::tempdir().unwrap();
+        let answers = support::measure(directory.path(), workload, params);
+        assert_eq!(answers.failure(), Some((stage, "interrupted")), "{workload} {params:?}");
+        assert!(answers.phases().is_empty());
+    }
 }

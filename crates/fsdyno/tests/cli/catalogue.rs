@@ -119,4 +119,5 @@ walk! {
     postgres: "postgres" on THREE,
     sqlite: "sqlite" on THREE,
     fs_mark: "fs-mark" on THREE,
+    fileio: "fileio" on THREE,
 }

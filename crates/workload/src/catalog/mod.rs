@@ -4,6 +4,7 @@
 pub mod bonnie;
 pub mod command;
 pub mod compilebench;
+pub mod fileio;
 pub mod fs_mark;
 pub mod kernel_source;
 pub mod million_files;
@@ -58,6 +59,7 @@ pub static ALL: &[&WorkloadDef] = &[
     &bonnie::DEF,
     &command::DEF,
     &compilebench::DEF,
+    &fileio::DEF,
     &fs_mark::DEF,
     &kernel_source::DEF,
     &million_files::DEF,

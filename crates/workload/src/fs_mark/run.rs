@@ -6,7 +6,6 @@ use std::sync::{Mutex, PoisonError};
 
 use anyhow::Context as _;
 use fsdyno_model::payload::Payload;
-use fsdyno_model::record::VerifyRecord;
 use fsdyno_model::wire::{Manifest, ManifestFile};
 use fsdyno_sys::calls::{Calls, Real};
 use fsdyno_sys::clock::now_ns;
@@ -14,7 +13,7 @@ use fsdyno_sys::clock::now_ns;
 use super::files::Job;
 use super::rows::{JobFigures, row, sum_of_rates};
 use super::settings::{After, Settings};
-use crate::contents::{MANIFEST_FILES, Reservoir, differing, verify_now};
+use crate::contents::{MANIFEST_FILES, Reservoir, verify_now, verify_zeros};
 use crate::context::Context;
 use crate::failure::{call_failed, check_interrupt};
 use crate::fragmentation;
@@ -26,8 +25,6 @@ use crate::recorder::{Operation, Recorder};
 const BATCH_FILES: u64 = 32;
 /// About the most that is compared.
 const SAMPLE_BYTES: u64 = 256 << 20;
-/// Bytes that are compared with zeros at a time.
-const COMPARE_BYTES: usize = 256 << 10;
 
 /// A job and what it did in the iteration that is under way.
 struct Worker {
@@ -298,42 +295,10 @@ fn offer(sample: &mut Reservoir<ManifestFile>, settings: &Settings, workers: &[M
 fn verify(context: &Context<'_>, payload: Payload, files: Vec<ManifestFile>) -> anyhow::Result<()> {
     context.progress.enter("verify");
     let record = if payload == Payload::Original {
-        verify_zeros(context, &files)?
+        verify_zeros(context.root(), &files)?
     } else {
         verify_now(context.root_path(), Manifest { payload, seed: context.seed, files })?
     };
     context.note_verified(record);
     Ok(())
-}
-
-/// Each file must hold as many zeros as it has bytes.
-fn verify_zeros(context: &Context<'_>, files: &[ManifestFile]) -> anyhow::Result<VerifyRecord> {
-    let mut buffer = vec![0; COMPARE_BYTES];
-    let mut record = VerifyRecord::default();
-    for ManifestFile { path, size_bytes, .. } in files {
-        check_interrupt()?;
-        let name = CString::new(path.as_str()).context("the name of a file")?;
-        let failed = |call| move |errno| call_failed(call, path.as_str(), errno);
-        let file = Real.open_read(context.root(), &name).map_err(failed("open"))?;
-        let mut offset = 0;
-        loop {
-            let count = Real.read(&file, &mut buffer).map_err(failed("read"))?;
-            if count == 0 {
-                break;
-            }
-            if let Some(index) = buffer[..count].iter().position(|byte| *byte != 0) {
-                let place = offset + index as u64;
-                return Err(differing(&format!("{path}: differs at byte {place}")));
-            }
-            offset += count as u64;
-        }
-        if offset != *size_bytes {
-            return Err(differing(&format!(
-                "{path}: holds {offset} bytes instead of {size_bytes}"
-            )));
-        }
-        record.files += 1;
-        record.bytes += offset;
-    }
-    Ok(record)
 }
