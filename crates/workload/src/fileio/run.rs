@@ -150,9 +150,8 @@ fn measure(
     let ends_with_sync = settings.fsync_end && !settings.fsync_all && mode.writes();
     let mut tally = PhaseTally::new(mode.name(), mode.metric());
     tally.measure(context, "all files", durability, |recorder| {
-        let deadline_ns = now_ns().saturating_add(settings.runtime_ns);
-        let rules = Rules::new(settings, deadline_ns);
         jobs::run(buffers.len(), recorder, |index, recorder| {
+            let rules = Rules::new(settings, now_ns().saturating_add(settings.runtime_ns));
             // The places of a job are others in each phase.
             let seed = mix(context.seed ^ mode as u64).wrapping_add(index as u64);
             let mut requests = Requests::new(settings, mode, &shared, seed);
@@ -164,7 +163,7 @@ fn measure(
             Ok(())
         })?;
         if ends_with_sync && !settings.is_original {
-            sync_all(calls, rules, recorder)?;
+            sync_all(calls, Rules::new(settings, u64::MAX), recorder)?;
         }
         recorder.files = settings.files;
         Ok(())
