@@ -66,7 +66,7 @@ fn no_server_outlives_its_run() {
     }
     // The signal, whether it goes to the phase runner instead of its parent, and during which program.
     for (signal, to_runner, during) in [
-        (Signal::INT, false, "pgbench"),
+        (Signal::TERM, false, "pgbench"),
         (Signal::KILL, false, "pgbench"),
         (Signal::KILL, true, "pgbench"),
         (Signal::KILL, false, "initdb"),
