@@ -133,6 +133,7 @@ pub(crate) fn trial_result(trial: &TrialRecord) -> TrialResult {
         started,
         elapsed_ns: trial.elapsed_ns,
         stages: trial.stages.clone(),
+        aged: trial.aged.clone(),
         fsck: trial.fsck.clone(),
         verify: trial.verify.clone(),
         harness_floor_ns: trial.harness_floor_ns,

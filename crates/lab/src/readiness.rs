@@ -196,7 +196,9 @@ mod tests {
     fn target(filesystem: &str, mkfs: &[&str], device: DeviceSpec) -> TargetSpec {
         let mkfs = mkfs.iter().map(|word| (*word).to_owned()).collect();
         let (filesystem, mount) = (filesystem.to_owned(), String::new());
-        let ground = Ground::Fresh(FreshSpec { filesystem, mkfs, mount, device, journal: None });
+        let (journal, age) = (None, None);
+        let fresh = FreshSpec { filesystem, mkfs, mount, device, journal, age };
+        let ground = Ground::Fresh(fresh);
         TargetSpec { label: "t".to_owned(), ground }
     }
 

@@ -12,6 +12,7 @@
 //! | [`payload`] | what is written into files: `original` or `realistic` |
 //! | [`info`] | what catalogues tell about their entries |
 //! | [`target`] | the target grammar of the command line |
+//! | [`age`] | what is done to a filesystem before the workload begins |
 //! | [`workload`] | the workload grammar of the command line |
 //! | [`plan`] | a plan, and its TOML form with every error located |
 //! | [`toml_reader`] | walking TOML so that every error has its place |
@@ -30,6 +31,7 @@
 #![forbid(unsafe_code)]
 
 pub mod activity;
+pub mod age;
 pub mod cold;
 pub mod cpu_group;
 pub mod diagnostic;

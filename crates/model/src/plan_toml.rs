@@ -18,6 +18,7 @@ use std::path::PathBuf;
 
 use toml::de::DeTable;
 
+use crate::age::{self, AgeSpec};
 use crate::diagnostic::Diagnostic;
 use crate::info::{FilesystemInfo, Names};
 use crate::param::{self, Params};
@@ -61,7 +62,7 @@ pub(crate) fn parse(text: &str, names: &Names<'_>) -> Result<Plan, Vec<Diagnosti
 }
 
 const TARGET_FIELDS: &[&str] =
-    &["label", "filesystem", "directory", "mkfs", "mount", "device", "log", "journal"];
+    &["label", "filesystem", "directory", "mkfs", "mount", "device", "log", "journal", "age"];
 
 /// A target as far as its fields could be read.
 #[derive(Default)]
@@ -73,6 +74,9 @@ struct TargetFields {
     mount: Option<String>,
     device: Option<DeviceSpec>,
     journal: Option<JournalField>,
+    age: Option<AgeSpec>,
+    /// Where the age is written.
+    age_span: Option<Range<usize>>,
     /// Whether there is a field that a directory cannot have.
     of_filesystem: bool,
 }
@@ -149,6 +153,10 @@ impl Reader<'_> {
         let before = self.toml.diagnostics.len();
         let fields = self.target_fields(table);
         if let Some(path) = fields.directory {
+            if let Some(span) = fields.age_span {
+                self.wrong(span, age::DIRECTORY_ERROR);
+                return None;
+            }
             if fields.of_filesystem {
                 self.toml.wrong(span, "a target is a directory or a filesystem, not both");
                 return None;
@@ -174,6 +182,7 @@ impl Reader<'_> {
             mount: fields.mount.unwrap_or_default(),
             device: fields.device.unwrap_or(DeviceSpec::LoopImage { size_bytes: None }),
             journal,
+            age: fields.age,
         };
         let mut target =
             TargetSpec { label: fields.label.unwrap_or_default(), ground: Ground::Fresh(fresh) };
@@ -212,6 +221,11 @@ impl Reader<'_> {
                         .toml
                         .text(value)
                         .and_then(|text| self.toml.keep(value.span(), DeviceSpec::parse(&text)));
+                }
+                "age" => {
+                    fields.age_span = Some(key.span());
+                    fields.age = (self.text(value))
+                        .and_then(|text| self.keep(value.span(), AgeSpec::parse(&text)));
                 }
                 "log" | "journal" => {
                     let keyword = name.to_owned();

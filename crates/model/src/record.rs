@@ -7,6 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::activity::Activity;
+use crate::age::AgeRecord;
 use crate::cold::Cold;
 use crate::outcome::Outcome;
 use crate::trace::TraceRecord;
@@ -187,6 +188,9 @@ pub struct StageTimes {
     pub mkfs_ns: Option<u64>,
     /// mount.
     pub mount_ns: Option<u64>,
+    /// Aging; null where there was none, or an earlier trial did it.
+    #[serde(default)]
+    pub age_ns: Option<u64>,
     /// Waiting for the filesystem and the device to come to rest.
     pub quiesce_ns: Option<u64>,
     /// All phases, with what lies between them.
@@ -265,6 +269,9 @@ pub struct TrialRecord {
     pub facts: TargetFacts,
     /// Time of the stages.
     pub stages: StageTimes,
+    /// What aging did; null where the target has no age.
+    #[serde(default)]
+    pub aged: Option<AgeRecord>,
     /// What fsck said; null when it did not run.
     pub fsck: Option<FsckRecord>,
     /// What reading back found; null when it did not run.
@@ -299,6 +306,7 @@ impl TrialRecord {
             elapsed_ns: None,
             facts: TargetFacts::default(),
             stages: StageTimes::default(),
+            aged: None,
             fsck: None,
             verify: None,
             harness_floor_ns: None,

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::age::AgeRecord;
 use crate::cold::Cold;
 use crate::environment::Environment;
 use crate::outcome::Outcome;
@@ -110,6 +111,9 @@ pub struct TrialResult {
     pub elapsed_ns: Option<u64>,
     /// Time of the stages around the phases.
     pub stages: StageTimes,
+    /// What aging did; null where the target has no age.
+    #[serde(default)]
+    pub aged: Option<AgeRecord>,
     /// What fsck said.
     pub fsck: Option<FsckRecord>,
     /// What reading back found.

@@ -1,18 +1,19 @@
-//! Targets: a device, a filesystem, mkfs options and mount options; and their grammar on the
+//! Targets: a device, a filesystem, mkfs options, mount options and an age; and their grammar on the
 //! command line,
 //!
 //! ```text
-//! [LABEL=]FS[+log|+journal][/MKFS OPTIONS][:MOUNT OPTIONS][@DEVICE]
+//! [LABEL=]FS[+log|+journal][/MKFS OPTIONS][:MOUNT OPTIONS][~AGE][@DEVICE]
 //! [LABEL=]dir:PATH
 //! ```
 //!
-//! A backslash takes the meaning from `/`, `:` and `@` inside options.
+//! A backslash takes the meaning from `/`, `:`, `~` and `@` inside options.
 
 use std::path::PathBuf;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::age::{self, AgeSpec};
 use crate::info::Names;
 use crate::units;
 
@@ -95,6 +96,9 @@ pub struct FreshSpec {
     /// Where its journal (ext3, ext4) or log (xfs) is, when not inside.
     #[serde(default)]
     pub journal: Option<DeviceSpec>,
+    /// What is done to it before the workload begins.
+    #[serde(default)]
+    pub age: Option<AgeSpec>,
 }
 
 /// One thing to be measured.
@@ -138,6 +142,9 @@ impl TargetSpec {
         if !fresh.mount.is_empty() {
             text.push_str(&format!(":{}", escape(&fresh.mount)));
         }
+        if let Some(age) = &fresh.age {
+            text.push_str(&format!("~{age}"));
+        }
         if fresh.device != image {
             text.push_str(&format!("@{}", fresh.device));
         }
@@ -154,6 +161,9 @@ impl TargetSpec {
             if path.is_empty() {
                 return Err("`dir:` needs a path: write dir:/mnt/data or dir:.".to_owned());
             }
+            if looks_aged(path) {
+                return Err(format!("`{text}`: {}", age::DIRECTORY_ERROR));
+            }
             let ground = Ground::Directory { path: PathBuf::from(path) };
             return Ok(TargetSpec { label: label.unwrap_or(rest).to_owned(), ground });
         }
@@ -164,7 +174,7 @@ impl TargetSpec {
         };
         if name.is_empty() {
             return Err(format!(
-                "`{text}` names no filesystem: write FS[/MKFS OPTIONS][:MOUNT OPTIONS][@DEVICE]"
+                "`{text}` names no filesystem: write FS[/MKFS OPTIONS][:MOUNT OPTIONS][~AGE][@DEVICE]"
             ));
         }
         let info = names.filesystem(name)?;
@@ -195,6 +205,7 @@ impl TargetSpec {
             mount: check_mount(&pieces.mount)?,
             device,
             journal,
+            age: pieces.age.as_deref().map(AgeSpec::parse).transpose()?,
         };
         let label = label.unwrap_or(rest).to_owned();
         Ok(TargetSpec { label, ground: Ground::Fresh(fresh) })
@@ -206,7 +217,7 @@ impl TargetSpec {
 impl std::fmt::Display for TargetSpec {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let text = self.unlabelled();
-        let plain = !self.label.is_empty() && !self.label.contains(['=', '/', ':', '@', '+']);
+        let plain = !self.label.is_empty() && !self.label.contains(['=', '/', ':', '@', '+', '~']);
         if plain && self.label != text {
             write!(f, "{}={text}", self.label)
         } else {
@@ -276,16 +287,22 @@ pub fn check_label(label: &str) -> Result<(), String> {
     Ok(())
 }
 
+/// Whether a path ends as an aged target would and no such path is meant: `dir:/mnt~churn`.
+fn looks_aged(path: &str) -> bool {
+    path.rsplit_once('~').is_some_and(|(_, age)| AgeSpec::parse(age).is_ok())
+}
+
 struct Pieces {
     filesystem: String,
     mkfs: String,
     mount: String,
+    age: Option<String>,
     device: Option<String>,
 }
 
 /// `old=ext3` → (`old`, `ext3`); an equals sign inside options is not a label's.
 fn split_label(text: &str) -> (Option<&str>, &str) {
-    match text.find(['=', '/', ':', '@', '+']) {
+    match text.find(['=', '/', ':', '@', '+', '~']) {
         Some(at) if at > 0 && text.as_bytes()[at] == b'=' => (Some(&text[..at]), &text[at + 1..]),
         _ => (None, text),
     }
@@ -297,11 +314,13 @@ fn split_pieces(text: &str) -> Pieces {
         Filesystem,
         Mkfs,
         Mount,
+        Age,
     }
     let mut pieces = Pieces {
         filesystem: String::new(),
         mkfs: String::new(),
         mount: String::new(),
+        age: None,
         device: None,
     };
     let mut at = At::Filesystem;
@@ -309,9 +328,13 @@ fn split_pieces(text: &str) -> Pieces {
     while let Some((index, c)) = chars.next() {
         let (literal, c) = match c {
             '\\' => match chars.next() {
-                Some((_, next @ ('/' | ':' | '@' | '\\'))) => (true, next),
+                Some((_, next @ ('/' | ':' | '~' | '@' | '\\'))) => (true, next),
                 Some((_, next)) => {
-                    let piece = if at == At::Mkfs { &mut pieces.mkfs } else { &mut pieces.mount };
+                    let piece = match at {
+                        At::Mkfs => &mut pieces.mkfs,
+                        At::Age => pieces.age.get_or_insert_default(),
+                        At::Filesystem | At::Mount => &mut pieces.mount,
+                    };
                     piece.push('\\');
                     (true, next)
                 }
@@ -322,9 +345,14 @@ fn split_pieces(text: &str) -> Pieces {
         match c {
             '/' if !literal && at == At::Filesystem => at = At::Mkfs,
             ':' if !literal && at < At::Mount => at = At::Mount,
+            '~' if !literal && at < At::Age => {
+                at = At::Age;
+                pieces.age = Some(String::new());
+            }
             // Among options a device is a path or a kind of image, so that an address stays whole.
             '@' if !literal
-                && (at == At::Filesystem || text[index + 1..].starts_with(['/', 'l'])) =>
+                && (matches!(at, At::Filesystem | At::Age)
+                    || text[index + 1..].starts_with(['/', 'l'])) =>
             {
                 pieces.device = Some(text[index + 1..].to_owned());
                 break;
@@ -333,6 +361,7 @@ fn split_pieces(text: &str) -> Pieces {
                 At::Filesystem => pieces.filesystem.push(c),
                 At::Mkfs => pieces.mkfs.push(c),
                 At::Mount => pieces.mount.push(c),
+                At::Age => pieces.age.get_or_insert_default().push(c),
             },
         }
     }
@@ -342,7 +371,7 @@ fn split_pieces(text: &str) -> Pieces {
 fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for c in text.chars() {
-        if matches!(c, ':' | '@' | '\\') {
+        if matches!(c, ':' | '~' | '@' | '\\') {
             escaped.push('\\');
         }
         escaped.push(c);
@@ -392,6 +421,16 @@ mod tests {
         let (_, spec) = fresh(r"ext3/-E root_owner=0\:0:noatime");
         assert_eq!(spec.mkfs, ["-E", "root_owner=0:0"]);
         assert_eq!(spec.mount, "noatime");
+        let text = "ext3/-L a\\~b:noatime~churn(utilisation=90%,sizes=mail)@loop:1GiB";
+        let (label, spec) = fresh(text);
+        assert_eq!((label.as_str(), spec.mount.as_str()), (text, "noatime"));
+        assert_eq!(spec.mkfs, ["-L", "a~b"]);
+        assert_eq!(spec.age, Some(AgeSpec::parse("churn(utilisation=90%,sizes=mail)").unwrap()));
+        assert_eq!(spec.device, DeviceSpec::LoopImage { size_bytes: Some(1 << 30) });
+        let (label, spec) = fresh("old=xfs+log~compilebench(rounds=5)");
+        assert_eq!((label.as_str(), spec.age.unwrap().kind()), ("old", "compilebench"));
+        assert!(spec.journal.is_some());
+        assert_eq!(fresh("ext3~churn(age=3)").0, "ext3~churn(age=3)");
     }
 
     #[test]
@@ -414,6 +453,11 @@ mod tests {
             ("ext3/-O 'x", "quote that is not closed"),
             ("ext3:a,,b", "empty one"),
             ("dir:", "needs a path"),
+            ("ext3~", "there is no kind of age"),
+            ("ext3~churn(age=3", "not closed"),
+            ("ext3~churns@/dev/sdb", "did you mean `churn`"),
+            ("ext3@loop~churn", "is not a device"),
+            ("dir:/mnt~churn(age=3)", "a directory cannot be aged"),
         ] {
             let error = TargetSpec::parse(text, &NAMES).unwrap_err();
             assert!(error.contains(words), "{text}: {error}");

@@ -13,6 +13,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::activity::Activity;
+use crate::age::{AgeRecord, AgeSpec};
 use crate::param::Params;
 use crate::payload::Payload;
 use crate::record::{PhaseRecord, VerifyRecord, Warning};
@@ -40,6 +41,8 @@ pub enum Task {
     Measure(MeasureSpec),
     /// Read back a sample of the contents.
     Verify(VerifySpec),
+    /// Age the filesystem.
+    Age(AgeTask),
 }
 
 /// A workload to run in a directory.
@@ -62,6 +65,17 @@ pub struct MeasureSpec {
     pub may_remount: bool,
     /// What to watch while a phase runs.
     pub watch: Watch,
+}
+
+/// A filesystem to be aged.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AgeTask {
+    /// An empty directory on it, which keeps the files.
+    pub root: PathBuf,
+    /// What to do.
+    pub spec: AgeSpec,
+    /// Seed of everything that is drawn.
+    pub seed: u64,
 }
 
 /// What the runner watches at the edges of every sample.
@@ -178,6 +192,8 @@ pub enum Message {
     Activity(Box<Activity>),
     /// What reading back found; of a workload, what it compared during the run, where that is anything.
     Verified(VerifyRecord),
+    /// What aging did.
+    Aged(Box<AgeRecord>),
     /// The end, in good order.
     Finished,
     /// The end, because something that the workload needs is not there: a compiler, an archive.

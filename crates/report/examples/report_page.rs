@@ -114,6 +114,7 @@ fn plan() -> Plan {
             mount: String::new(),
             device: DeviceSpec::LoopImage { size_bytes: None },
             journal: None,
+            age: None,
         }),
     };
     let workload = WorkloadSpec {

@@ -104,6 +104,7 @@ fn plan(labels: &[&str], trials: u32) -> Plan {
             mount: String::new(),
             device: DeviceSpec::LoopImage { size_bytes: None },
             journal: None,
+            age: None,
         }),
     };
     let workload = WorkloadSpec {

@@ -65,7 +65,8 @@ pub fn survey(context: &Context<'_>) -> anyhow::Result<()> {
             check_interrupt()?;
             pieces.ask(directory, name, &mut buffer);
             Ok(())
-        })?;
+        })
+        .map(drop)?;
         free_told = visit_free_extents(context.root(), |_, length| free.add(length));
         Ok(())
     })?;
@@ -81,6 +82,52 @@ pub fn survey(context: &Context<'_>) -> anyhow::Result<()> {
         })?;
     }
     context.finish_phase(tally.into_record())
+}
+
+/// What a look outside of any phase found.
+#[derive(Debug)]
+pub struct Look {
+    /// Files below the directory.
+    pub files: u64,
+    /// Directories below it.
+    pub directories: u64,
+    /// Files of which the extents were asked for.
+    pub sampled_files: u64,
+    values: Vec<(&'static str, f64)>,
+}
+
+impl Look {
+    /// The value of a metric of the phase; `None` where the filesystem does not tell.
+    #[must_use]
+    pub fn value(&self, metric: &str) -> Option<f64> {
+        self.values.iter().find(|(name, _)| *name == metric).map(|(_, value)| *value)
+    }
+}
+
+/// Looks at the files below `root`, which must not have been listed yet, and at the free space of the
+/// filesystem of `ground`, without recording a phase. Once `most_files` were asked for their
+/// extents only every second is from there on, after as many again every fourth, and so on.
+///
+/// # Errors
+/// When a directory cannot be read, or a signal asks us to stop.
+pub fn look(root: OwnedFd, ground: &OwnedFd, most_files: u64) -> anyhow::Result<Look> {
+    let mut pieces = FilePieces::default();
+    let mut buffer = ExtentBuffer::new();
+    let (mut files, mut sampled_files) = (0_u64, 0_u64);
+    let directories = walk(root, |directory, name| {
+        check_interrupt()?;
+        let stride = 1_u64 << (sampled_files / most_files.max(1)).min(62);
+        if files.is_multiple_of(stride) {
+            sampled_files += 1;
+            pieces.ask(directory, name, &mut buffer);
+        }
+        files += 1;
+        Ok(())
+    })?;
+    let mut free = FreePieces::default();
+    let told = visit_free_extents(ground, |_, length| free.add(length));
+    let values = pieces.values().into_iter().chain(free.values(told)).collect();
+    Ok(Look { files, directories, sampled_files, values })
 }
 
 /// In how many pieces files lie.
@@ -246,11 +293,13 @@ struct Level {
 
 /// Calls `visit` with the directory and the name of each regular file below `root`. Memory does not
 /// grow with the number of files, only with that of the directories in one directory. What cannot be
-/// opened as a directory for lack of rights, or is another mount, is left out.
+/// opened as a directory for lack of rights, or is another mount, is left out. Gives the number of
+/// directories below the root.
 fn walk(
     root: OwnedFd,
     mut visit: impl FnMut(&OwnedFd, &CStr) -> anyhow::Result<()>,
-) -> anyhow::Result<()> {
+) -> anyhow::Result<u64> {
+    let mut directories = 0;
     let mut buffer = dir_buffer();
     let mut levels = vec![list(root, String::new(), &mut buffer, &mut visit)?];
     while let Some(level) = levels.last_mut() {
@@ -260,12 +309,15 @@ fn walk(
         };
         let path = format!("{}{}/", level.path, name.to_string_lossy());
         match open_dir_within(&level.directory, &name) {
-            Ok(directory) => levels.push(list(directory, path, &mut buffer, &mut visit)?),
+            Ok(directory) => {
+                directories += 1;
+                levels.push(list(directory, path, &mut buffer, &mut visit)?);
+            }
             Err(Errno::ACCESS | Errno::PERM | Errno::XDEV | Errno::NOENT) => {}
             Err(errno) => return Err(call_failed("open", path, errno).into()),
         }
     }
-    Ok(())
+    Ok(directories)
 }
 
 fn list(

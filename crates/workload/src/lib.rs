@@ -4,6 +4,7 @@
 //! | module | holds |
 //! |---|---|
 //! | [`catalog`] | the workloads: one file each, one list |
+//! | [`age`] | what is done to a fresh filesystem before a workload |
 //! | [`engine`] | workloads that a text describes |
 //! | [`runner`] | a specification comes in, messages go out |
 //! | [`params`] | the parameters that several workloads have |
@@ -37,6 +38,7 @@
 //! | [`kernel_source`] | the parts of one workload: the source archive, its build, what is touched and checked |
 #![forbid(unsafe_code)]
 
+pub mod age;
 pub mod archive;
 pub mod bonnie;
 pub mod catalog;

@@ -9,8 +9,9 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context as _, anyhow, ensure};
-use fsdyno_model::wire::{self, MeasureSpec, Message, Spec, Task, VerifySpec};
+use fsdyno_model::wire::{self, AgeTask, MeasureSpec, Message, Spec, Task, VerifySpec};
 
+use crate::age;
 use crate::catalog;
 use crate::contents;
 use crate::context::{Context, Progress};
@@ -61,6 +62,7 @@ pub fn serve(mut input: impl Read + Send, output: impl Write + Send) -> i32 {
         let work = AssertUnwindSafe(|| match &task {
             Task::Measure(spec) => measure(spec, &progress, &send, &mut input),
             Task::Verify(spec) => read_back(spec, &progress, &send),
+            Task::Age(task) => age_filesystem(task, &progress, &send),
         });
         catch_unwind(work).unwrap_or_else(|panic| Err(anyhow!("{}", panic_text(panic.as_ref()))))
     });
@@ -166,6 +168,15 @@ fn read_back(
     progress.set_total(spec.manifest.files.len() as u64);
     let record = contents::verify(spec, |files| progress.advance(files))?;
     send(&Message::Verified(record)).context("write to the controlling process")
+}
+
+fn age_filesystem(
+    task: &AgeTask,
+    progress: &Progress,
+    send: &(dyn Fn(&Message) -> io::Result<()> + Sync),
+) -> anyhow::Result<()> {
+    let record = age::age(task, progress)?;
+    send(&Message::Aged(Box::new(record))).context("write to the controlling process")
 }
 
 fn panic_text(panic: &(dyn std::any::Any + Send)) -> String {

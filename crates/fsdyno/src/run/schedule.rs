@@ -220,6 +220,7 @@ mod tests {
             mount: String::new(),
             device: DeviceSpec::LoopImage { size_bytes: None },
             journal: None,
+            age: None,
         });
         let untraced = schedule(&plan);
         for (mode, extra) in [(TraceMode::None, 0), (TraceMode::All, 0), (TraceMode::Explain, 2)] {

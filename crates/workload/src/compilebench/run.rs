@@ -307,7 +307,7 @@ impl Run<'_, '_> {
 }
 
 /// The calls of one step.
-fn execute(
+pub(crate) fn execute(
     worker: &mut TreeWorker<'_, Real>,
     step: &Step,
     (name, version): (&TreeName, u64),
