@@ -26,6 +26,12 @@ pub fn state_directory() -> anyhow::Result<PathBuf> {
         .context("there is no home directory that is yours alone: set XDG_STATE_HOME")
 }
 
+/// Where aged images are kept from run to run; `None` without a cache directory that is the user's own.
+#[must_use]
+pub fn aged_directory() -> Option<PathBuf> {
+    Some(home::default_cache_directory()?.join("aged"))
+}
+
 /// The directory of images when neither the command line nor the plan names one. Not `/tmp`, which
 /// is often in memory.
 #[must_use]

@@ -6,6 +6,7 @@
 //! | [`filesystem`] | the catalogue: one file for each filesystem |
 //! | [`device`] | loop images and block devices, made fresh for each trial |
 //! | [`stand`] | one trial's life: provision, mkfs, mount, quiesce, unmount, fsck, teardown |
+//! | [`snapshot`] | images of aged filesystems that are kept |
 //! | [`quiesce`] | waiting until filesystem and device are at rest |
 //! | [`workspace`] | everything that a run makes lies in one marked, recorded place |
 //! | [`reclaim`] | removing what a killed run left |
@@ -30,6 +31,7 @@ pub mod guard;
 pub mod quiesce;
 pub mod readiness;
 pub mod reclaim;
+pub mod snapshot;
 pub mod stand;
 pub mod tools;
 pub mod workspace;

@@ -1,9 +1,12 @@
 //! One trial's life around its phases, stage by stage: provision, mkfs, mount, quiesce, unmount, fsck,
 //! teardown. Each stage says what failed; teardown undoes whatever was reached, in reverse, and may be
-//! called any number of times. What runs on the stand is the caller's business.
+//! called any number of times. What runs on the stand is the caller's business. What is done for aged
+//! filesystems is in [`aged`].
 //!
 //! Call all of it from one thread that lives as long as the stand: the kernel kills mkfs and fsck with
 //! the thread that started them.
+
+pub mod aged;
 
 use std::fmt;
 use std::fs;
@@ -19,9 +22,11 @@ use fsdyno_sys::block::DeviceNumber;
 use fsdyno_sys::{block as sys_block, mount};
 
 use crate::command::{self, CommandError, CommandSpec};
+use crate::device::image::Contents;
 use crate::device::{self, Device};
 use crate::filesystem::{self, FilesystemDef, MemberNames, Members, Verdict};
 use crate::quiesce::{self, Patience, QuiesceError, Quiesced};
+use crate::snapshot::{KeepOn, Snapshot};
 use crate::workspace::Workspace;
 use crate::{arguments, guard};
 
@@ -169,20 +174,29 @@ impl<'w> Stand<'w> {
         default_size_bytes: u64,
         limits: &Limits,
     ) -> Result<Stand<'w>, StageError> {
-        let failed = |error: String| StageError::failed("provision", error);
-        if fsdyno_sys::process::interrupted() {
-            let kind = StageErrorKind::Interrupted;
-            return Err(StageError { stage: "provision", error: "interrupted".to_owned(), kind });
-        }
+        Stand::provision_with(workspace, target, default_size_bytes, limits, None)
+    }
+
+    fn provision_with(
+        workspace: &'w Workspace,
+        target: &TargetSpec,
+        default_size_bytes: u64,
+        limits: &Limits,
+        snapshot: Option<&Snapshot>,
+    ) -> Result<Stand<'w>, StageError> {
+        let failed = |error: String| aged::stopped(limits, "provision", error);
+        let keep_on = || aged::keep_on(limits);
+        keep_on().map_err(failed)?;
         let parent = match &target.ground {
             Ground::Fresh(_) => workspace.directory().to_owned(),
             Ground::Directory { path } => workspace.directory_below(path).map_err(failed)?,
         };
         let directory = make_trial_directory(&parent).map_err(failed)?;
+        let contents = snapshot.map(|snapshot| (snapshot, &keep_on as KeepOn<'_>));
         let base = match &target.ground {
             Ground::Directory { .. } => Ok(Base::Directory(directory.clone())),
             Ground::Fresh(fresh) => {
-                provision_fresh(workspace, fresh, &directory, default_size_bytes)
+                provision_fresh(workspace, fresh, &directory, default_size_bytes, contents)
                     .map(|fresh| Base::Fresh(Box::new(fresh)))
             }
         };
@@ -406,6 +420,7 @@ impl<'w> Stand<'w> {
                     Err(error) => errors.push(error.to_string()),
                 }
             }
+            aged::forget(fresh);
             for device in std::iter::once(&mut fresh.device).chain(&mut fresh.journal) {
                 errors.extend(device.release(self.workspace).err());
             }
@@ -472,6 +487,7 @@ fn provision_fresh(
     spec: &FreshSpec,
     directory: &Path,
     default_size_bytes: u64,
+    contents: Option<Contents<'_>>,
 ) -> Result<Fresh, String> {
     let definition = filesystem::by_name(&spec.filesystem)
         .ok_or_else(|| format!("`{}` is no filesystem of the catalogue", spec.filesystem))?;
@@ -480,15 +496,17 @@ fn provision_fresh(
     let mount_point = directory.join("mount");
     fs::create_dir(&mount_point)
         .map_err(|error| format!("make {}: {error}", mount_point.display()))?;
+    let mkfs_command = contents.and_then(|(snapshot, _)| snapshot.about.mkfs_command.clone());
+    let size_bytes = default_size_bytes;
     let mut device =
-        Device::provision(workspace, &spec.device, directory, "device", default_size_bytes)?;
+        Device::provision(workspace, &spec.device, directory, "device", size_bytes, contents)?;
     let journal = spec.journal.as_ref().map(|journal| {
         let size = journal_size_bytes(default_size_bytes);
-        Device::provision(workspace, journal, directory, "journal", size)
+        Device::provision(workspace, journal, directory, "journal", size, None)
     });
     let journal = journal.transpose().inspect_err(|_| drop(device.release(workspace)))?;
     let spec = spec.clone();
-    Ok(Fresh { definition, spec, device, journal, mkfs_command: None, mount_point, mounted: false })
+    Ok(Fresh { definition, spec, device, journal, mkfs_command, mount_point, mounted: false })
 }
 
 fn mount_with(fresh: &mut Fresh, more: &str) -> Result<(), String> {

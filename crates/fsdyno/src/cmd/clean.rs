@@ -1,9 +1,10 @@
 //! `fsdyno clean`: removes what killed runs left behind; where that is asked for, archives that workloads
-//! keep and block traces; and nothing else.
+//! keep, aged images and block traces; and nothing else.
 
 use std::path::{Path, PathBuf};
 
 use fsdyno_lab::reclaim::Reclaimed;
+use fsdyno_lab::snapshot;
 use fsdyno_model::units;
 use fsdyno_trace::stored::EXTENSION;
 use fsdyno_workload::web_cache::store;
@@ -23,6 +24,10 @@ pub struct Args {
     #[arg(long)]
     traces: bool,
 
+    /// Also remove the aged images that --keep-aged kept for later runs
+    #[arg(long)]
+    aged: bool,
+
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -41,6 +46,9 @@ impl Args {
         if self.cache {
             removed.extend(kept_archives()?);
         }
+        if self.aged {
+            removed.extend(aged_images());
+        }
         if self.traces {
             removed.extend(stored_traces(&Store::traces_beside(&self.store.path()?)));
         }
@@ -56,6 +64,10 @@ impl Args {
                 output::print(
                     "archives are kept for the next run of web-cache: --cache removes them",
                 )?;
+            }
+            let aged = paths::aged_directory().map(|directory| snapshot::kept(&directory));
+            if aged.is_some_and(|kept| !kept.is_empty()) {
+                output::print("aged images are kept for later runs: --aged removes them")?;
             }
             let traces = Store::traces_beside(&self.store.path()?);
             if !self.traces && !entries(&traces).is_empty() {
@@ -84,6 +96,17 @@ fn kept_archives() -> anyhow::Result<Vec<Reclaimed>> {
             error: std::fs::remove_file(&path).err().map(|error| error.to_string()),
         })
         .collect())
+}
+
+fn aged_images() -> Vec<Reclaimed> {
+    let kept = paths::aged_directory().map(|directory| snapshot::kept(&directory));
+    kept.into_iter()
+        .flatten()
+        .map(|(path, size_bytes)| Reclaimed {
+            what: format!("aged image {} ({})", path.display(), units::human_bytes(size_bytes)),
+            error: snapshot::remove(&path).err(),
+        })
+        .collect()
 }
 
 /// Removes the traces below `directory`, run by run, and the directories that are empty then.

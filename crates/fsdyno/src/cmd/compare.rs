@@ -3,11 +3,12 @@
 use std::path::PathBuf;
 
 use clap::builder::PossibleValuesParser;
+use fsdyno_model::age::{self, AgeSpec};
 use fsdyno_model::cold::Cold;
 use fsdyno_model::info::Names;
 use fsdyno_model::param::Params;
 use fsdyno_model::plan::Plan;
-use fsdyno_model::target::TargetSpec;
+use fsdyno_model::target::{Ground, TargetSpec};
 use fsdyno_model::trace::TraceMode;
 use fsdyno_model::units;
 use fsdyno_model::workload::WorkloadSpec;
@@ -29,14 +30,17 @@ spaces is a line for the shell. It runs in an empty directory on the target:
   fsdyno compare ext4 xfs --copy ~/src --prepare 'make clean' --check 'test -x prog' -- make
   fsdyno compare ext4 btrfs -- 'tar xf /srv/linux.tar.xz && sync'
 
-TARGET is [LABEL=]FS[+log|+journal][/MKFS OPTIONS][:MOUNT OPTIONS][@DEVICE], or [LABEL=]dir:PATH
-for a directory on whatever is mounted there (needs no root). Without @DEVICE a fresh loop image is
-made for each trial. Examples:
+TARGET is [LABEL=]FS[+log|+journal][/MKFS OPTIONS][:MOUNT OPTIONS][~AGE][@DEVICE], or
+[LABEL=]dir:PATH for a directory on whatever is mounted there (needs no root). Without @DEVICE a
+fresh loop image is made for each trial. AGE is what is done to the filesystem before the workload:
+churn[(utilisation=80%,age=3,sizes=agrawal|mail|postmark|uniform,fanout=16,appended=25%)] or
+compilebench[(trees=10,rounds=30)]. Examples:
 
   fsdyno compare ext4 xfs btrfs
   fsdyno compare old=ext3:data=writeback,barrier=1 new=ext4
   fsdyno compare \"xfs/-d agcount=1 -l size=128m:logbsize=256k\" xfs+log
   fsdyno compare btrfs btrfs:compress=zstd@/dev/sdb --destroy /dev/sdb
+  fsdyno compare ext4 ext4~churn 'ext4~churn(utilisation=95%,age=5)' -w small-files
   fsdyno compare dir:/home dir:/mnt/nfs --workload compilebench:trees=10,runs=30
 
 Exit codes: 0 every trial completed, 1 some did not, 2 bad input.";
@@ -73,6 +77,10 @@ pub struct Args {
     /// Seed of the order of trials, of payloads and of what rng=seed draws [default: 1]
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
+
+    /// Age of every target that names none, such as churn or 'churn(utilisation=90%)'; see below
+    #[arg(long, value_name = "AGE")]
+    age: Option<String>,
 
     /// Short workloads and few trials: a first impression, not a measurement
     #[arg(long)]
@@ -226,9 +234,38 @@ impl Args {
         if self.command.is_empty() && std::env::args_os().any(|word| word == "--") {
             errors.push("there is no command behind `--`".to_owned());
         }
+        if let Some(text) = &self.age {
+            errors.extend(age_all(&mut plan.targets, text));
+        }
         errors.extend(plan_file::workload_errors(&plan));
         if errors.is_empty() { plan.finish() } else { Err(errors) }
     }
+}
+
+/// Gives every target that names no age the one of `--age`; a target without a label of its own is then
+/// labelled with it. Gives what is wrong.
+fn age_all(targets: &mut [TargetSpec], text: &str) -> Vec<String> {
+    let age = match AgeSpec::parse(text) {
+        Ok(age) => age,
+        Err(error) => return vec![format!("--age: {error}")],
+    };
+    let mut errors = Vec::new();
+    for target in targets {
+        let has_own_label = target.label != target.unlabelled();
+        match &mut target.ground {
+            Ground::Directory { .. } => {
+                errors.push(format!("--age: {}: {}", target.label, age::DIRECTORY_ERROR));
+            }
+            Ground::Fresh(fresh) if fresh.age.is_none() => {
+                fresh.age = Some(age.clone());
+                if !has_own_label {
+                    target.label = target.unlabelled();
+                }
+            }
+            Ground::Fresh(_) => {}
+        }
+    }
+    errors
 }
 
 /// What to add to the error of a target that is the name of a program.

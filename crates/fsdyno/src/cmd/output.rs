@@ -91,6 +91,10 @@ pub struct RunningArgs {
     #[arg(long, short)]
     pub quiet: bool,
 
+    /// Keep aged images for later runs, in the cache directory (fsdyno clean --aged removes them)
+    #[arg(long, env = "FSDYNO_KEEP_AGED", value_parser = clap::builder::FalseyValueParser::new())]
+    pub keep_aged: bool,
+
     #[command(flatten)]
     pub trace: TraceArgs,
 }
@@ -113,7 +117,8 @@ impl RunningArgs {
     /// What a run needs besides its plan.
     #[must_use]
     pub fn options(&self) -> RunOptions {
-        RunOptions { destroy: self.destroy.clone(), quiet: self.quiet, command: command_line() }
+        let (destroy, quiet, keep_aged) = (self.destroy.clone(), self.quiet, self.keep_aged);
+        RunOptions { destroy, quiet, keep_aged, command: command_line() }
     }
 }
 

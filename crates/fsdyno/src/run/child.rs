@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use fsdyno_model::activity::Activity;
+use fsdyno_model::age::AgeRecord;
 use fsdyno_model::record::{PhaseRecord, VerifyRecord, Warning};
 use fsdyno_model::wire::{self, Manifest, Message, Reply, Spec};
 use fsdyno_sys::process;
@@ -63,6 +64,8 @@ pub struct Answer {
     pub manifest: Option<Manifest>,
     /// What reading back found, or what the workload compared during the run.
     pub verified: Option<VerifyRecord>,
+    /// What aging did.
+    pub aged: Option<AgeRecord>,
 }
 
 /// What a runner may ask for, and who wants to know how far it is.
@@ -119,6 +122,7 @@ pub fn run(
         activity: None,
         manifest: None,
         verified: None,
+        aged: None,
     };
     let runner = Runner { child: &mut child, input, messages };
     let heard = hear(runner, deadline, &mut attendance, &mut answer);
@@ -169,6 +173,7 @@ fn hear(
                 Message::Manifest(manifest) => answer.manifest = Some(manifest),
                 Message::Activity(activity) => answer.activity = Some(*activity),
                 Message::Verified(record) => answer.verified = Some(record),
+                Message::Aged(record) => answer.aged = Some(*record),
                 Message::Finished => end = Some(End::Finished),
                 Message::Skipped { reason } => end = Some(End::Skipped { reason }),
                 Message::Failed { stage, error } => end = Some(End::Failed { stage, error }),

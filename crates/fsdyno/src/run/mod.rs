@@ -18,6 +18,7 @@ use std::time::Instant;
 use anyhow::Context as _;
 use fsdyno_lab::readiness::{self, Conditions, Readiness};
 use fsdyno_lab::reclaim::{self, Reclaimed};
+use fsdyno_lab::snapshot;
 use fsdyno_lab::workspace::Workspace;
 use fsdyno_model::outcome::Outcome;
 use fsdyno_model::plan::Plan;
@@ -25,7 +26,7 @@ use fsdyno_model::record::TrialRecord;
 use fsdyno_sys::{clock, process};
 
 use crate::store::{Store, StoredRun};
-use crate::{bad_inputs, paths};
+use crate::{bad_input, bad_inputs, paths};
 use explain::Explain;
 use progress::Progress;
 use schedule::Planned;
@@ -37,6 +38,8 @@ pub struct RunOptions {
     pub destroy: Vec<PathBuf>,
     /// No progress.
     pub quiet: bool,
+    /// Keep aged images for later runs.
+    pub keep_aged: bool,
     /// The command line that starts the run again.
     pub command: String,
 }
@@ -113,6 +116,11 @@ impl Ground {
                 Some(error) => format!("cannot remove {what} of a run that was killed: {error}"),
             });
         }
+        if options.keep_aged && paths::aged_directory().is_none() {
+            return Err(bad_input(
+                "--keep-aged: there is no cache directory that is yours alone: set XDG_CACHE_HOME",
+            ));
+        }
         let ready = readiness_of(plan, options)?;
         let workspace = Workspace::open(id, &image_directory(plan), &state, &options.destroy)
             .map_err(anyhow::Error::msg)?;
@@ -120,14 +128,20 @@ impl Ground {
     }
 }
 
-/// Removes what is left of every run whose process is gone, traces that it was taking included.
+/// Removes what is left of every run whose process is gone, traces that it was taking and aged images that
+/// it was keeping included.
 #[must_use]
 pub fn reclaim_leftovers(state_directory: &Path) -> Vec<Reclaimed> {
     let traces = fsdyno_trace::capture::reclaim().into_iter().map(|(name, removed)| Reclaimed {
         what: format!("trace instance {name}"),
         error: removed.err().map(|error| error.to_string()),
     });
-    reclaim::reclaim(state_directory).into_iter().chain(traces).collect()
+    let aged = paths::aged_directory().map(|directory| snapshot::sweep(&directory));
+    let aged = aged.into_iter().flatten().map(|path| Reclaimed {
+        what: format!("unfinished aged image {}", path.display()),
+        error: None,
+    });
+    reclaim::reclaim(state_directory).into_iter().chain(traces).chain(aged).collect()
 }
 
 fn readiness_of(plan: &Plan, options: &RunOptions) -> anyhow::Result<Vec<Readiness>> {
@@ -203,6 +217,8 @@ fn trials(
         workspace: &ground.workspace,
         may_drop_caches: fsdyno_sys::caches::can_drop_caches(),
         trace_directory: store.trace_directory(&run.id),
+        aged_directory: paths::aged_directory(),
+        keep_aged: options.keep_aged,
     };
     let started = Instant::now();
     let mut calibration = calibration::Calibration::new(run);

@@ -1,5 +1,7 @@
 //! One trial from a blank device to a verified filesystem, and its record whatever happens.
 
+mod age;
+
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -15,6 +17,7 @@ use fsdyno_sys::clock;
 use super::capture::{self, TrialTrace};
 use super::child::{self, Answer, Attendance, End};
 use super::schedule::{self, Planned};
+use age::Prepared;
 
 /// What all trials of a run share.
 pub struct Setting<'a> {
@@ -26,6 +29,10 @@ pub struct Setting<'a> {
     pub may_drop_caches: bool,
     /// Where the block traces of the run are kept.
     pub trace_directory: PathBuf,
+    /// Where aged images are kept from run to run, where there is such a place.
+    pub aged_directory: Option<PathBuf>,
+    /// Whether those of this run are kept there.
+    pub keep_aged: bool,
 }
 
 /// Runs one trial; `progress` hears the stage and the share of the trial that is done.
@@ -122,18 +129,11 @@ struct Trial<'a, 'p> {
 impl Trial<'_, '_> {
     /// The whole life; tears down whatever happened.
     fn live(&mut self) -> (Result<(), Unfinished>, Option<String>) {
-        let target = &self.setting.plan.targets[self.planned.target_index];
-        (self.progress)("provision", 0.0);
-        let begin = clock::now_ns();
-        let limits = Limits { trial_end: Some(self.deadline), ..Limits::default() };
-        let size_bytes = self.setting.plan.size_bytes;
-        let provisioned = Stand::provision(self.setting.workspace, target, size_bytes, &limits);
-        self.record.stages.provision_ns = Some(clock::now_ns() - begin);
-        let mut stand = match provisioned {
-            Ok(stand) => stand,
-            Err(error) => return (Err(error.into()), None),
+        let Prepared { mut stand, is_made } = match self.prepare() {
+            Ok(prepared) => prepared,
+            Err((unfinished, leftover)) => return (Err(unfinished), leftover),
         };
-        let ended = self.stages(&mut stand);
+        let ended = self.stages(&mut stand, is_made);
         if self.record.facts.mount_effective.is_none() {
             self.record.facts = stand.facts();
         }
@@ -141,8 +141,15 @@ impl Trial<'_, '_> {
         (ended, leftover)
     }
 
-    fn stages(&mut self, stand: &mut Stand<'_>) -> Result<(), Unfinished> {
-        self.timed("mkfs", stand, Stand::mkfs, |times| &mut times.mkfs_ns)?;
+    fn limits(&self) -> Limits {
+        Limits { trial_end: Some(self.deadline), ..Limits::default() }
+    }
+
+    /// All stages on a stand; `is_made` where the filesystem is on it already, aged.
+    fn stages(&mut self, stand: &mut Stand<'_>, is_made: bool) -> Result<(), Unfinished> {
+        if !is_made {
+            self.timed("mkfs", stand, Stand::mkfs, |times| &mut times.mkfs_ns)?;
+        }
         self.timed("mount", stand, Stand::mount, |times| &mut times.mount_ns)?;
         self.quiesce(stand)?;
         // While it is mounted: later the kernel has forgotten the options in force.

@@ -14,9 +14,14 @@ use fsdyno_sys::block::DeviceNumber;
 use fsdyno_sys::loopdev::{LoopDevice, LoopOptions};
 use fsdyno_sys::{file, mount};
 
+use crate::snapshot::{KeepOn, Snapshot};
+
 /// Logical block sizes to try, in bytes: what most disks have, then what direct I/O needs where the
 /// host's disk has larger blocks.
 const BLOCK_SIZES: [u32; 2] = [512, 4096];
+
+/// An aged image to begin with, and what is asked between two pieces of copying it.
+pub type Contents<'a> = (&'a Snapshot, KeepOn<'a>);
 
 /// An image and its loop device.
 #[derive(Debug)]
@@ -32,13 +37,20 @@ pub struct LoopImage {
 }
 
 impl LoopImage {
-    /// Makes the image and attaches it. The file must not exist.
+    /// Makes the image, with the `contents` of an aged one where there are such, and attaches it. The file
+    /// must not exist.
     ///
     /// # Errors
     /// A sentence; nothing is left behind then.
-    pub fn create(path: &Path, size_bytes: u64) -> Result<LoopImage, String> {
+    pub fn create(
+        path: &Path,
+        size_bytes: u64,
+        contents: Option<Contents<'_>>,
+    ) -> Result<LoopImage, String> {
         let handle = create_file(path)?;
-        let attached = allocate(&handle, path, size_bytes).and_then(|()| attach(path));
+        let attached = allocate(&handle, path, size_bytes)
+            .and_then(|()| fill(&handle, size_bytes, contents))
+            .and_then(|()| attach(path));
         let (device, direct_io) = attached.inspect_err(|_| {
             let _ = fs::remove_file(path);
         })?;
@@ -47,6 +59,12 @@ impl LoopImage {
         let image = LoopImage { file, handle, size_bytes, device_path, number, direct_io, device };
         image.set_rotational()?;
         Ok(image)
+    }
+
+    /// The image file.
+    #[must_use]
+    pub fn file(&self) -> &Path {
+        &self.file
     }
 
     /// The loop device's path.
@@ -119,6 +137,19 @@ impl Drop for LoopImage {
 fn create_file(path: &Path) -> Result<File, String> {
     let opened = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
     opened.map_err(|error| format!("create {}: {error}", path.display()))
+}
+
+fn fill(file: &File, size_bytes: u64, contents: Option<Contents<'_>>) -> Result<(), String> {
+    let Some((snapshot, keep_on)) = contents else { return Ok(()) };
+    if snapshot.about.size_bytes != size_bytes {
+        return Err(format!(
+            "the aged image {} has {}, not {}",
+            snapshot.directory().display(),
+            human_bytes(snapshot.about.size_bytes),
+            human_bytes(size_bytes)
+        ));
+    }
+    snapshot.copy_to(file, keep_on)
 }
 
 /// Allocates the whole file and looks whether it really was.

@@ -12,7 +12,7 @@ use fsdyno_sys::block::{self as sys_block, DeviceNumber, QueueFacts};
 
 use crate::workspace::Workspace;
 use block::BlockTarget;
-use image::LoopImage;
+use image::{Contents, LoopImage};
 
 /// A device that a trial may write to.
 #[derive(Debug)]
@@ -24,7 +24,8 @@ pub enum Device {
 }
 
 impl Device {
-    /// Makes it fresh: a new image below `directory` called `NAME.img`, or the block device emptied.
+    /// Makes it fresh: a new image below `directory` called `NAME.img`, with the `contents` of an aged one
+    /// where there are such, or the block device emptied.
     ///
     /// # Errors
     /// A sentence: no room, no loop device, or what the guard says.
@@ -34,11 +35,13 @@ impl Device {
         directory: &Path,
         name: &str,
         default_size_bytes: u64,
+        contents: Option<Contents<'_>>,
     ) -> Result<Device, String> {
         match spec {
             DeviceSpec::LoopImage { size_bytes } => {
                 let size = size_bytes.unwrap_or(default_size_bytes);
-                LoopImage::create(&directory.join(format!("{name}.img")), size).map(Device::Image)
+                let path = directory.join(format!("{name}.img"));
+                LoopImage::create(&path, size, contents).map(Device::Image)
             }
             DeviceSpec::Block { path } => BlockTarget::take(workspace, path).map(Device::Block),
         }
