@@ -43,6 +43,7 @@ pub fn render(result: &RunResult) -> String {
     let headline = note::headline(result).replace(text::NO_BREAK, " ");
     sections.push(format!("{}\n\n{}\n", legend(result, uncertain), escape(&headline)));
     sections.extend(has_why.then(|| format!("{}\n", note::WHY)));
+    sections.extend(note::ages(result).map(|ages| escape(&ages) + "\n"));
     sections.extend(note::harness(result).map(|harness| harness + "\n"));
     let traces = note::traces(result).map(|note| note.replace(text::NO_BREAK, " "));
     sections.extend(traces.map(|note| note + "\n"));

@@ -1,6 +1,7 @@
 //! What stands below a table: trials that did not complete, warnings, the cost of the harness.
 //! One item is one paragraph; wrapping and bullets are left to the callers.
 
+mod aged;
 mod traced;
 
 use std::collections::BTreeMap;
@@ -15,6 +16,7 @@ use fsdyno_model::workload::WorkloadSpec;
 
 use crate::text;
 
+pub use aged::ages;
 pub use traced::traces;
 
 /// What `[?]` means.

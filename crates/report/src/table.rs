@@ -72,7 +72,8 @@ pub fn render(result: &RunResult, options: TableOptions) -> String {
     if has_why {
         notes.push_str(&page.paragraph(note::WHY, "", DIM));
     }
-    let general = note::harness(result).into_iter().chain(note::traces(result));
+    let ages = note::ages(result).into_iter();
+    let general = ages.chain(note::harness(result)).chain(note::traces(result));
     notes.extend(general.map(|note| page.paragraph(&note, "", DIM)));
     sections.push(notes);
     sections.push(page.warnings());

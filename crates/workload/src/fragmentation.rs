@@ -474,7 +474,7 @@ mod tests {
                 found.push(name.to_str().unwrap().to_owned());
                 Ok(())
             });
-            outcome.map(|()| found)
+            outcome.map(|_| found)
         };
         let found = walked(directory.path()).unwrap();
         assert_eq!(found.len(), expected.len());

@@ -1,5 +1,6 @@
 //! Remarks about a plan as a whole, told before it runs and kept with its results.
 
+use fsdyno_model::age::AgeSpec;
 use fsdyno_model::plan::Plan;
 use fsdyno_model::record::Warning;
 use fsdyno_model::target::{DeviceSpec, Ground, TargetSpec};
@@ -34,18 +35,24 @@ pub fn of_plan(plan: &Plan) -> Vec<Warning> {
 
 /// A device that cannot hold what a workload has on it at its fullest, unless it is compressed.
 fn too_small(target: &TargetSpec, plan: &Plan) -> Option<Warning> {
-    let size_bytes = device_size(target, plan)?;
+    let used_percent = used_percent(target);
+    let device_bytes = device_size(target, plan)?;
+    let size_bytes = device_bytes - device_bytes / 100 * used_percent;
     let (workload, peak_bytes) = largest_workload(plan)?;
     if peak_bytes <= size_bytes {
         return None;
     }
     let (label, peak) = (&target.label, units::human_bytes(peak_bytes));
+    let left = units::human_bytes(size_bytes);
+    let enough = |peak_bytes| enough(peak_bytes, used_percent);
     Some(Warning {
         code: "device-too-small".to_owned(),
-        message: format!(
-            "{workload} holds up to {peak}, {label} has {}",
-            units::human_bytes(size_bytes)
-        ),
+        message: match used_percent {
+            0 => format!("{workload} holds up to {peak}, {label} has {left}"),
+            used => format!(
+                "{workload} holds up to {peak}, {label} has {left} left once {used} % are in use"
+            ),
+        },
         advice: match (&target.ground, image_size(target, plan)) {
             (_, Some(_)) => {
                 format!(
@@ -72,16 +79,30 @@ fn largest_workload(plan: &Plan) -> Option<(&str, u64)> {
 /// has it to spare.
 #[must_use]
 pub fn larger_images(plan: &Plan) -> Option<u64> {
-    let (_, peak_bytes) = largest_workload(plan).filter(|(_, peak)| *peak > plan.size_bytes)?;
-    let wanted = enough(peak_bytes);
+    let used = plan.targets.iter().map(used_percent).max().unwrap_or_default();
+    let left_bytes = plan.size_bytes - plan.size_bytes / 100 * used;
+    let (_, peak_bytes) = largest_workload(plan).filter(|(_, peak)| *peak > left_bytes)?;
+    let wanted = enough(peak_bytes, used);
     let space = fsdyno_sys::file::free_space(&super::image_directory(plan)).ok()?;
     (wanted < space.available / 10 * 9).then_some(wanted)
 }
 
-/// A size with room for the filesystem's own: a quarter more, in whole GiB.
-fn enough(peak_bytes: u64) -> u64 {
-    let gibibytes = peak_bytes.saturating_add(peak_bytes / 4).div_ceil(1 << 30);
-    gibibytes.saturating_mul(1 << 30)
+/// Share of a target that aging leaves in use, in percent, as far as the age says so.
+fn used_percent(target: &TargetSpec) -> u64 {
+    match &target.ground {
+        Ground::Fresh(fresh) => {
+            fresh.age.as_ref().and_then(AgeSpec::utilisation_percent).unwrap_or_default().into()
+        }
+        Ground::Directory { .. } => 0,
+    }
+}
+
+/// A size with room for the filesystem's own, a quarter more, and for what is in use already; in whole
+/// GiB.
+fn enough(peak_bytes: u64, used_percent: u64) -> u64 {
+    let with_own = peak_bytes.saturating_add(peak_bytes / 4);
+    let whole = u128::from(with_own) * 100 / u128::from(100 - used_percent.min(99));
+    u64::try_from(whole.next_multiple_of(1 << 30)).unwrap_or(u64::MAX)
 }
 
 fn image_size(target: &TargetSpec, plan: &Plan) -> Option<u64> {
@@ -131,6 +152,22 @@ mod tests {
     }
 
     #[test]
+    fn what_aging_leaves_in_use_does_not_count() {
+        let mut plan = Plan::new(false);
+        plan.size_bytes = 1 << 30;
+        crate::catalogue::with_names(|names| {
+            let text = "small-files:files=100,size=3MiB";
+            plan.workloads.push(WorkloadSpec::parse(text, false, names).unwrap());
+            let targets = ["ext4", "ext4~churn(utilisation=90%)"];
+            plan.targets.extend(targets.map(|text| TargetSpec::parse(text, names).unwrap()));
+        });
+        assert_eq!(too_small(&plan.targets[0], &plan), None);
+        let warning = too_small(&plan.targets[1], &plan).unwrap();
+        assert!(warning.message.ends_with("left once 90 % are in use"), "{}", warning.message);
+        assert!(warning.advice.contains("--size 4GiB"), "{}", warning.advice);
+    }
+
+    #[test]
     fn images_grow_with_the_workload_where_the_disk_has_room() {
         let directory = tempfile::tempdir().unwrap();
         let grown = |text: &str| {
@@ -149,6 +186,6 @@ mod tests {
         }
         // No disk has so much.
         assert_eq!(grown("small-files:files=99999999,size=100GiB"), None);
-        assert_eq!(enough(u64::MAX), u64::MAX);
+        assert_eq!(enough(u64::MAX, 0), u64::MAX);
     }
 }

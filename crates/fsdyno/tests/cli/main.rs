@@ -1,5 +1,6 @@
 //! End-to-end tests through the real binary, one module for each topic.
 
+mod aged;
 mod calibration;
 mod catalogue;
 mod clean;

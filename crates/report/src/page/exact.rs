@@ -30,6 +30,8 @@ pub struct Exact {
     /// Where the bytes of reading phases came from.
     pub cold: Option<Table>,
     pub harness: Option<String>,
+    /// What aging did.
+    pub aged: Option<String>,
     pub warnings: Vec<String>,
     pub trials: Table,
     /// What the trials that did not complete said, whole.
@@ -55,6 +57,7 @@ pub fn exact(result: &RunResult) -> Exact {
             .collect(),
         cold: cold(result),
         harness: note::harness(result),
+        aged: note::ages(result),
         warnings: note::warnings(result),
         trials: trials(result),
         failures: (result.trials.iter())

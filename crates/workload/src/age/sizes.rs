@@ -123,9 +123,8 @@ mod tests {
         let mut rng = Xoshiro::new(42);
         let first: Vec<u64> =
             FileSizes::ALL.iter().map(|sizes| draw(*sizes, 1 << 30, &mut rng)).collect();
-        println!("{first:?}");
         assert_eq!(first, FROZEN);
     }
 
-    const FROZEN: [u64; 4] = [0, 0, 0, 0];
+    const FROZEN: [u64; 4] = [3046, 17_997, 7333, 891_913];
 }
