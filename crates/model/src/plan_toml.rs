@@ -154,7 +154,7 @@ impl Reader<'_> {
         let fields = self.target_fields(table);
         if let Some(path) = fields.directory {
             if let Some(span) = fields.age_span {
-                self.wrong(span, age::DIRECTORY_ERROR);
+                self.toml.wrong(span, age::DIRECTORY_ERROR);
                 return None;
             }
             if fields.of_filesystem {
@@ -224,8 +224,8 @@ impl Reader<'_> {
                 }
                 "age" => {
                     fields.age_span = Some(key.span());
-                    fields.age = (self.text(value))
-                        .and_then(|text| self.keep(value.span(), AgeSpec::parse(&text)));
+                    fields.age = (self.toml.text(value))
+                        .and_then(|text| self.toml.keep(value.span(), AgeSpec::parse(&text)));
                 }
                 "log" | "journal" => {
                     let keyword = name.to_owned();
