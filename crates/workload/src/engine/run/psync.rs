@@ -23,7 +23,7 @@ const HOG_BYTES: usize = 1 << 20;
 /// Tasks given up in a row before the job slows down, and before it fails.
 const SKIPS_AT_ONCE: u64 = 100;
 const SKIPS: u64 = 20_000;
-/// How long it waits between them then.
+/// How long it waits between them then, for others to make what it looks for.
 const SKIP_PAUSE: Duration = Duration::from_micros(50);
 
 /// Makes calls.
@@ -87,18 +87,18 @@ pub fn run<C: MoreCalls>(
                     in_a_row = 0;
                     pace.end(&mut executor.recorder);
                 }
-                End::Skipped(number) => {
-                    (skipped, skipped_at, in_a_row) = (skipped + 1, Some(number), in_a_row + 1);
+                End::Skipped(action) => {
+                    (skipped, skipped_at, in_a_row) = (skipped + 1, Some(action), in_a_row + 1);
                     pace.give_up();
                     if in_a_row == SKIPS {
                         anyhow::bail!(
                             "group {}: {} has found nothing to work on {SKIPS} times in a row: \
                              make the fileset larger or change how much of it is preallocated",
                             program.group.name,
-                            program.op_name(number)
+                            program.op_name(action)
                         );
                     }
-                    if in_a_row > SKIPS_AT_ONCE {
+                    if number.shared && in_a_row > SKIPS_AT_ONCE {
                         stage.pause(SKIP_PAUSE);
                         executor.recorder.begin();
                     }
