@@ -17,6 +17,7 @@ mod full_disk;
 mod interruption;
 mod kill;
 mod memory;
+mod open_loop;
 mod plan_errors;
 mod project;
 mod query;
