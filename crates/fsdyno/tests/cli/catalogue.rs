@@ -120,4 +120,11 @@ walk! {
     sqlite: "sqlite" on THREE,
     fs_mark: "fs-mark" on THREE,
     fileio: "fileio" on THREE,
+    boot: "boot" on THREE,
+    fileserver: "fileserver" on THREE,
+    many_clients: "many-clients" on THREE,
+    oltp: "oltp" on THREE,
+    varmail: "varmail" on THREE,
+    webproxy: "webproxy" on THREE,
+    webserver: "webserver" on THREE,
 }

@@ -52,7 +52,15 @@ pub struct WorkloadDef {
 }
 
 /// The workloads of the list that are texts for the engine.
-static DATA: &[&str] = &[];
+static DATA: &[&str] = &[
+    include_str!("../../../../workloads/boot.toml"),
+    include_str!("../../../../workloads/fileserver.toml"),
+    include_str!("../../../../workloads/many-clients.toml"),
+    include_str!("../../../../workloads/oltp.toml"),
+    include_str!("../../../../workloads/varmail.toml"),
+    include_str!("../../../../workloads/webproxy.toml"),
+    include_str!("../../../../workloads/webserver.toml"),
+];
 
 /// The workloads of the list that are code.
 pub static ALL: &[&WorkloadDef] = &[

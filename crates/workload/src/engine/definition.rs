@@ -193,6 +193,9 @@ pub struct Group {
     pub think: Duration,
     /// Who makes the calls.
     pub engine: Engine,
+    /// What each job does once before the phase begins, neither timed nor counted: it opens the files
+    /// that it keeps open. Empty for most.
+    pub begin: Vec<Step>,
     /// Tasks, one of which is drawn by its weight each time.
     pub tasks: Vec<Task>,
 }

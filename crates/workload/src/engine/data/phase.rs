@@ -11,14 +11,14 @@ use fsdyno_model::toml_reader::{Value, kind_of};
 use super::agreement;
 use super::fields::{Bounds, Fields, Reader};
 use super::step::{Known, Located, absent};
-use crate::engine::definition::{End, Engine, Group, Phase, Task};
+use crate::engine::definition::{End, Engine, Group, Op, Phase, Step, Task};
 
 const DEFAULT_METRIC: &str = "operations_per_s";
 /// Most jobs of a group.
 const MAX_JOBS: u64 = 4096;
 const PHASE: [&str; 9] =
     ["name", "doc", "metric", "cold", "runtime", "tasks", "baseline", "sync", "group"];
-const GROUP: [&str; 11] = [
+const GROUP: [&str; 12] = [
     "name",
     "jobs",
     "background",
@@ -28,6 +28,7 @@ const GROUP: [&str; 11] = [
     "think",
     "engine",
     "iodepth",
+    "begin",
     "steps",
     "tasks",
 ];
@@ -187,6 +188,7 @@ impl Reader<'_> {
         }
         let engine = self.engine(fields);
         let mut ops = Vec::new();
+        let begin = self.begin(fields, known, engine, &mut ops);
         let tasks = self.group_tasks(fields, known, &mut ops);
         let group = Group {
             name,
@@ -197,6 +199,7 @@ impl Reader<'_> {
             even,
             think: think.unwrap_or(Duration::ZERO),
             engine,
+            begin,
             tasks,
         };
         LocatedGroup { group, span: fields.span.clone(), ops }
@@ -243,6 +246,29 @@ impl Reader<'_> {
                 Engine::Psync
             }
         }
+    }
+
+    /// What each job does before the phase begins.
+    fn begin(
+        &mut self,
+        fields: &Fields<'_>,
+        known: &Known<'_>,
+        engine: Engine,
+        ops: &mut Vec<Located>,
+    ) -> Vec<Step> {
+        let Some(value) = fields.get("begin") else { return Vec::new() };
+        if engine != Engine::Psync {
+            let message = "`begin` is for engine = \"psync\", whose jobs keep their files open";
+            self.wrong(fields.span_of("begin"), message);
+        }
+        let steps = self.steps(value, known, ops, 0);
+        for (op, span) in ops.iter() {
+            if matches!(op, Op::Wait { .. }) {
+                let message = "nobody can post before the phase begins: this waits for ever";
+                self.wrong(span.clone(), message);
+            }
+        }
+        steps
     }
 
     fn group_tasks(

@@ -3,7 +3,10 @@
 use fsdyno_model::param::unknown;
 
 /// Name and text of each.
-static LISTS: &[(&str, &str)] = &[];
+static LISTS: &[(&str, &str)] = &[
+    ("boot", include_str!("../../../../../workloads/boot.list")),
+    ("boot-quick", include_str!("../../../../../workloads/boot-quick.list")),
+];
 
 /// The text of the list called `name`.
 ///
