@@ -111,7 +111,8 @@ fn database_writers_keep_pace_with_the_shadows() {
         counts.sum::<u64>()
     };
     let writer = &group(&definition, "run", "database-writer").tasks[0];
-    let written: u64 = writer.steps.iter().map(|step| count(std::slice::from_ref(step))).max().unwrap();
+    let written: u64 =
+        writer.steps.iter().map(|step| count(std::slice::from_ref(step))).max().unwrap();
     // A hundred writes, each with its fdatasync, for a thousand reads that were told to ten writers.
     assert_eq!((written, taken(writer, "writer")), (200, 1000));
     assert_eq!(taken(&group(&definition, "run", "log-writer").tasks[0], "log"), 3200);
@@ -147,10 +148,9 @@ fn clients_do_the_same_alone_and_under_load() {
 
 #[test]
 fn lists_of_a_boot_are_what_their_heads_say() {
-    for (name, reads, stats, appends, files, read_mb) in [
-        ("shipped:boot", 2915, 430, 16, 1303, 246),
-        ("shipped:boot-quick", 736, 163, 1, 654, 40),
-    ] {
+    for (name, reads, stats, appends, files, read_mb) in
+        [("shipped:boot", 2915, 430, 16, 1303, 246), ("shipped:boot-quick", 736, 163, 1, 654, 40)]
+    {
         let definition = definition("boot", false, &[("list", name)]);
         let list = definition.filesets[0].list.as_deref().unwrap();
         let mut counts = (0, 0, 0);
@@ -184,7 +184,10 @@ fn quick_runs_end_with_contents_that_are_verified() {
         let info = catalog::find(name).unwrap().info();
         for phase in info.phases.iter().filter(|phase| phase.name != "fragmentation") {
             let record = answers.phase(phase.name);
-            assert!(record.values.get("tasks").is_some_and(|tasks| *tasks > 0.0), "{name} {record:?}");
+            assert!(
+                record.values.get("tasks").is_some_and(|tasks| *tasks > 0.0),
+                "{name} {record:?}"
+            );
         }
         let manifest = answers.manifest().unwrap();
         assert!(!manifest.files.is_empty(), "{name}");

@@ -156,7 +156,8 @@ pub struct Phase {
     pub sync: bool,
     /// When it ends.
     pub end: End,
-    /// Index of the phase whose mean latency of tasks is the base of `slowdown`.
+    /// Index of the phase whose mean latency of tasks is the base of `slowdown`; for the record of a
+    /// group, that of the group of the same name there, if it has a record too.
     pub baseline: Option<usize>,
     /// Who works at the same time. At least one is no background.
     pub groups: Vec<Group>,
@@ -181,8 +182,8 @@ pub struct Group {
     pub jobs: u32,
     /// Works until the foreground has ended, and does not count in the record of the phase.
     pub background: bool,
-    /// Name of the further record that holds what this group did; `None` where it is part of the phase's
-    /// own (foreground) or is not told (background).
+    /// Name of the further record that holds what this group alone did. What a group in the foreground
+    /// did is part of the phase's own record in any case, what one in the background did never is.
     pub record_as: Option<String>,
     /// Tasks per second of each job, begun at set times whether or not the one before has ended (it is
     /// then late, and its latency counts from the set time); `None`: the next begins when one has ended.

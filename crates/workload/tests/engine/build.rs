@@ -28,6 +28,7 @@ pub fn group(name: &str, jobs: u32, steps: Vec<Step>) -> Group {
         even: true,
         think: Duration::ZERO,
         engine: Engine::Psync,
+        begin: Vec::new(),
         tasks: vec![Task { weight: 1.0, steps }],
     }
 }

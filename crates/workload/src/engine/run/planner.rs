@@ -260,7 +260,14 @@ impl<'p> Planner<'p> {
     /// Draws a task and puts it at its beginning; files stay open.
     #[inline]
     pub fn begin(&mut self, lane: &mut Lane) {
-        lane.task = self.program.weights.draw(&mut self.rng);
+        let task = self.program.weights.draw(&mut self.rng);
+        self.enter(lane, task);
+    }
+
+    /// Puts `lane` at the beginning of the task with this number.
+    #[inline]
+    pub fn enter(&mut self, lane: &mut Lane, task: usize) {
+        lane.task = task;
         (lane.pc, lane.stage, lane.opened, lane.skipped) = (0, 0, 0, 0);
     }
 

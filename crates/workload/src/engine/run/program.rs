@@ -50,8 +50,10 @@ pub enum Instruction<'d> {
 pub struct Program<'d> {
     /// The group.
     pub group: &'d Group,
-    /// Its tasks.
+    /// Its tasks, and after them what each job does once before the phase begins.
     pub tasks: Vec<Vec<Instruction<'d>>>,
+    /// Number of that among the tasks, where there is something to do.
+    pub first: Option<usize>,
     /// How they are chosen.
     pub weights: Weights,
     /// For each operation, how far the jobs are with what each entry is picked for once.
@@ -75,9 +77,16 @@ impl<'d> Program<'d> {
             flat.steps(&task.steps, 0)?;
             tasks.push(std::mem::take(&mut flat.instructions));
         }
+        let mut first = None;
+        if !group.begin.is_empty() {
+            flat.steps(&group.begin, 0)?;
+            first = Some(tasks.len());
+            tasks.push(std::mem::take(&mut flat.instructions));
+        }
         Ok(Program {
             group,
             tasks,
+            first,
             weights,
             taken: (0..flat.actions).map(|_| AtomicU64::new(0)).collect(),
             read_bytes: flat.read,
@@ -134,7 +143,8 @@ impl<'d> Program<'d> {
     #[must_use]
     pub fn is_finite(&self) -> bool {
         // In every task, so that none of them can be drawn for ever.
-        self.tasks.iter().all(|task| {
+        let drawn = &self.tasks[..self.first.unwrap_or(self.tasks.len())];
+        drawn.iter().all(|task| {
             task.iter().any(|instruction| {
                 let Instruction::Do(action) = instruction else { return false };
                 matches!(action.op, Op::Replay { .. }) || pick_of(action.op) == Some(Pick::Once)

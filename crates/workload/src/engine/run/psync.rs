@@ -77,6 +77,20 @@ pub fn run<C: MoreCalls>(
         recorder: Recorder::new(),
     };
     let (mut skipped, mut skipped_at, mut in_a_row) = (0, None, 0);
+    if let Some(first) = program.first {
+        planner.enter(&mut lane, first);
+        executor.recorder.begin();
+        match executor.task(job, &mut planner, &mut lane)? {
+            End::Done | End::Over => {}
+            End::Skipped(number) => anyhow::bail!(
+                "group {}: {} has found nothing to work on before the phase began: make the fileset \
+                 larger or change how much of it is preallocated",
+                program.group.name,
+                program.op_name(number)
+            ),
+        }
+        executor.recorder = Recorder::new();
+    }
     if start() {
         executor.recorder.begin();
         let mut pace = Pace::new(stage, program.group);

@@ -11,9 +11,10 @@ use crate::engine::definition::Phase;
 use crate::phase::{Durability, PhaseTally};
 use crate::recorder::{Operation, Recorder};
 
-/// Mean latency of the tasks of each phase so far, in nanoseconds.
+/// Mean latency of the tasks of each phase so far, in nanoseconds: of all that count in its record, and
+/// of each group with a record of its own.
 #[derive(Debug, Default)]
-pub struct Baselines(Vec<Option<f64>>);
+pub struct Baselines(Vec<BTreeMap<Option<String>, f64>>);
 
 /// The jobs of one record, added up.
 #[derive(Debug, Default)]
@@ -22,6 +23,8 @@ pub struct Sum {
     pub recorder: Recorder,
     /// Tasks of each job.
     pub tasks: Vec<u64>,
+    /// Group of the record, where it is that of one group.
+    group: Option<String>,
 }
 
 impl Sum {
@@ -37,10 +40,14 @@ pub fn sums(phase: &Phase, outcomes: &[JobOutcome]) -> BTreeMap<Option<String>, 
     let mut sums = BTreeMap::from([(None, Sum::default())]);
     for outcome in outcomes {
         let group = &phase.groups[outcome.group];
-        if group.background && group.record_as.is_none() {
-            continue;
+        if !group.background {
+            sums.entry(None).or_insert_with(Sum::default).add(outcome);
         }
-        sums.entry(group.record_as.clone()).or_default().add(outcome);
+        if group.record_as.is_some() {
+            let sum = sums.entry(group.record_as.clone()).or_default();
+            sum.group = Some(group.name.clone());
+            sum.add(outcome);
+        }
     }
     sums
 }
@@ -76,26 +83,34 @@ pub fn record_phase(
         further = sums(phase, &outcomes);
         if let Some(sum) = further.remove(&None) {
             recorder.merge(&sum.recorder);
-            own = sum.tasks;
+            // Groups at different rates are not to be served alike.
+            let in_front = phase.groups.iter().filter(|group| !group.background).count();
+            own = if in_front == 1 { sum.tasks } else { Vec::new() };
         }
     };
     tally.measure_then(context, "all", durability, |_| go.run(), finish)?;
     let mean = tally.recorder().mean_ns(Operation::Task);
-    let base = phase.baseline.and_then(|index| baselines.0.get(index).copied().flatten());
-    fill(&mut tally, &own, base);
-    baselines.0.push(mean);
+    let base = |group: &Option<String>| {
+        phase.baseline.and_then(|index| baselines.0.get(index)?.get(group).copied())
+    };
+    let mut means: BTreeMap<Option<String>, f64> =
+        mean.map(|mean| (None, mean)).into_iter().collect();
+    fill(&mut tally, &own, base(&None));
     let mut records = Vec::new();
     for (name, sum) in further {
         let name = name.unwrap_or_default();
         let mut part = tally.part(&name, &phase.metric, sum.recorder);
-        fill(&mut part, &sum.tasks, None);
+        fill(&mut part, &sum.tasks, base(&sum.group));
+        means.extend(part.recorder().mean_ns(Operation::Task).map(|mean| (sum.group, mean)));
         records.push(part.into_record());
     }
+    baselines.0.push(means);
     records.insert(0, tally.into_record());
     Ok((records, skips))
 }
 
-/// Stores what is known of the tasks of `tally`, done by jobs that did so many each.
+/// Stores what is known of the tasks of `tally`, done by jobs of one group that did so many each; none
+/// where there are several groups.
 fn fill(tally: &mut PhaseTally, tasks: &[u64], base_ns: Option<f64>) {
     let recorder = tally.recorder();
     let count = recorder.count(Operation::Task);
