@@ -99,7 +99,13 @@ pub fn record_phase(
     let mut records = Vec::new();
     for (name, sum) in further {
         let name = name.unwrap_or_default();
-        let mut part = tally.part(&name, &phase.metric, sum.recorder);
+        // What has nothing to be compared with is told by what it moved.
+        let has_base = base(&sum.group).is_some();
+        let metric = match phase.metric.as_str() {
+            "slowdown" if !has_base => "throughput_mib_per_s",
+            metric => metric,
+        };
+        let mut part = tally.part(&name, metric, sum.recorder);
         fill(&mut part, &sum.tasks, base(&sum.group));
         means.extend(part.recorder().mean_ns(Operation::Task).map(|mean| (sum.group, mean)));
         records.push(part.into_record());
