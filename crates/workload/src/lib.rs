@@ -29,6 +29,7 @@
 //! | [`small_files`] | the loops of one workload |
 //! | [`web_cache`] | the archive of one workload |
 //! | [`million_files`] | the operations of one workload |
+//! | [`dbench`] | the load files, the clients and the phases of one workload |
 //! | [`postmark`] | the operations of one workload |
 //! | [`random_io`] | the loops of one workload |
 //! | [`sqlite`], [`postgres`] | the parts of two workloads: databases |
@@ -47,6 +48,7 @@ pub mod compilebench;
 pub mod contents;
 pub mod context;
 pub mod dataset;
+pub mod dbench;
 pub mod engine;
 pub mod failure;
 pub mod fileio;

@@ -127,4 +127,5 @@ walk! {
     varmail: "varmail" on THREE,
     webproxy: "webproxy" on THREE,
     webserver: "webserver" on THREE,
+    dbench: "dbench" on THREE,
 }

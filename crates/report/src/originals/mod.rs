@@ -4,6 +4,7 @@
 pub mod bonnie_1_03;
 pub mod bonnie_2_00;
 pub mod compilebench;
+pub mod dbench;
 pub mod fs_mark;
 pub mod fs_mark_verbose;
 pub mod postmark;
@@ -45,6 +46,7 @@ pub static ALL: &[&OriginalFormat] = &[
     &compilebench::FORMAT,
     &fs_mark::FORMAT,
     &fs_mark_verbose::FORMAT,
+    &dbench::FORMAT,
     &postmark::FORMAT,
 ];
 

@@ -4,6 +4,7 @@
 pub mod bonnie;
 pub mod command;
 pub mod compilebench;
+pub mod dbench;
 pub mod fileio;
 pub mod fs_mark;
 pub mod kernel_source;
@@ -69,6 +70,7 @@ pub static ALL: &[&WorkloadDef] = &[
     &compilebench::DEF,
     &fileio::DEF,
     &fs_mark::DEF,
+    &dbench::DEF,
     &kernel_source::DEF,
     &million_files::DEF,
     &package_install::DEF,
