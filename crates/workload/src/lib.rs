@@ -30,6 +30,7 @@
 //! | [`web_cache`] | the archive of one workload |
 //! | [`million_files`] | the operations of one workload |
 //! | [`dbench`] | the load files, the clients and the phases of one workload |
+//! | [`mdtest`] | the tree and the phases of one workload |
 //! | [`postmark`] | the operations of one workload |
 //! | [`random_io`] | the loops of one workload |
 //! | [`sqlite`], [`postgres`] | the parts of two workloads: databases |
@@ -57,6 +58,7 @@ pub mod fragmentation;
 pub mod fs_mark;
 pub mod jobs;
 pub mod kernel_source;
+pub mod mdtest;
 pub mod million_files;
 pub mod package_install;
 pub mod params;

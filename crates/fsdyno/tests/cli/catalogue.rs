@@ -128,4 +128,5 @@ walk! {
     webproxy: "webproxy" on THREE,
     webserver: "webserver" on THREE,
     dbench: "dbench" on THREE,
+    mdtest: "mdtest" on THREE,
 }

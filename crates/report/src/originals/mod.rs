@@ -7,6 +7,8 @@ pub mod compilebench;
 pub mod dbench;
 pub mod fs_mark;
 pub mod fs_mark_verbose;
+pub mod dbench;
+pub mod mdtest;
 pub mod postmark;
 
 use fsdyno_model::param::Params;

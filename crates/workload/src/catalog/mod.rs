@@ -8,6 +8,7 @@ pub mod dbench;
 pub mod fileio;
 pub mod fs_mark;
 pub mod kernel_source;
+pub mod mdtest;
 pub mod million_files;
 pub mod package_install;
 pub mod postgres;
@@ -72,6 +73,7 @@ pub static ALL: &[&WorkloadDef] = &[
     &fs_mark::DEF,
     &dbench::DEF,
     &kernel_source::DEF,
+    &mdtest::DEF,
     &million_files::DEF,
     &package_install::DEF,
     &postgres::DEF,
