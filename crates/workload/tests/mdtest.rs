@@ -95,16 +95,16 @@ fn files_are_written_read_and_compared() {
 fn a_stonewall_ends_creation_and_the_rest_works_on_what_is_there() {
     let directory = tempfile::tempdir().unwrap();
     let params = [
-        ("items", "5000000"),
+        ("items", "300000"),
         ("directories", "false"),
-        ("stonewall", "30ms"),
+        ("stonewall", "10ms"),
         ("numjobs", "2"),
         ("stride", "1"),
         ("sync", "false"),
     ];
     let answers = measure(directory.path(), "mdtest", &params).expect_finished();
     let made = answers.phase("file-create").files.unwrap();
-    assert!(made > 0 && made < 10_000_000, "{made}");
+    assert!(made > 0 && made < 600_000, "{made}");
     for phase in ["file-stat", "file-read", "file-remove"] {
         assert_eq!(answers.phase(phase).files, Some(made), "{phase}");
     }
@@ -117,8 +117,7 @@ fn a_full_target_ends_the_run() {
     let answers = measure(&small.path(), "mdtest", &params);
     let (stage, error) = answers.failure().unwrap();
     assert_eq!(stage, "file-create");
-    let name = "test-dir.0-0";
-    assert!(error.contains("ENOSPC") && error.contains("file.mdtest.0."), "{error}: {name}");
+    assert!(error.contains("ENOSPC") && error.contains("file.mdtest.0."), "{error}");
 }
 
 #[test]

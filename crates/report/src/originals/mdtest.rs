@@ -47,7 +47,7 @@ fn render(trial: &TrialRecord, _: &Setting<'_>) -> String {
 
 /// The line of the names of the columns, which do not stand above the ends of their numbers.
 fn heading(label: &str, [most, least, mean, deviation]: [&str; 4]) -> String {
-    format!("   {label:<22}{most:>10}{least:>15}{mean:>15}{deviation:>15}\n")
+    format!("   {label:<22}{most:>11}{least:>15}{mean:>15}{deviation:>15}\n")
 }
 
 /// Items per second of each sample: until durable where that was asked for, as with -Y. Every sample of

@@ -321,11 +321,11 @@ fn measure(
         })
         .collect();
     let outcome = tally.measure(context, top, settings.durability, |recorder| {
-        let mut files = settings.files;
-        if settings.stonewall_ns > 0 {
-            files.end_ns = now_ns().saturating_add(settings.stonewall_ns);
-        }
         jobs::run(settings.ranks, recorder, |rank, recorder| {
+            let mut files = settings.files;
+            if settings.stonewall_ns > 0 {
+                files.end_ns = now_ns().saturating_add(settings.stonewall_ns);
+            }
             let of = stage.neighbour(rank, deed);
             let (first, second) = &names[of];
             // After a renaming the new names are there.

@@ -84,9 +84,6 @@ impl Hands<'_> {
         let mut start = 0;
         while start < count {
             check_interrupt()?;
-            if deed == Deed::CreateFile && now_ns() >= self.files.end_ns {
-                break;
-            }
             let end = count.min(start + BATCH_ITEMS);
             let batch = start..end;
             match deed {
@@ -99,6 +96,9 @@ impl Hands<'_> {
                 Deed::Rename => self.rename(names, others, batch, recorder),
             }?;
             start = end;
+            if deed == Deed::CreateFile && now_ns() >= self.files.end_ns {
+                break;
+            }
         }
         Ok(start)
     }
