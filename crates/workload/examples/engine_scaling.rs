@@ -26,6 +26,7 @@ fn phase(name: &str, jobs: u32, ops: Vec<Op>) -> Phase {
         even: true,
         think: Duration::ZERO,
         engine: Engine::Psync,
+        begin: Vec::new(),
         tasks: vec![Task { weight: 1.0, steps: ops.into_iter().map(Step::Do).collect() }],
     };
     Phase {
