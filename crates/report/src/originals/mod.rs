@@ -5,7 +5,6 @@ pub mod bonnie_1_03;
 pub mod bonnie_2_00;
 pub mod compilebench;
 pub mod dbench;
-pub mod dbench;
 pub mod fs_mark;
 pub mod fs_mark_verbose;
 pub mod mdtest;
