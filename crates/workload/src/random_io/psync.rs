@@ -1,10 +1,10 @@
 //! The loop of `random-io` that makes one call after the other. Preparing an operation, and waiting for
 //! its time, are no part of the latency of its call.
 
-use fsdyno_sys::Errno;
 use fsdyno_sys::buffer::AlignedBuffer;
 use fsdyno_sys::calls::{Calls, Real};
 use fsdyno_sys::clock::Timer;
+use fsdyno_sys::{Errno, SysError};
 
 use super::draw::{Direction, Pace, Place};
 use super::files::read_full;
@@ -16,21 +16,11 @@ use crate::recorder::{Operation, Recorder};
 ///
 /// # Errors
 /// The call that failed first, or a signal asks to stop.
-pub fn run(
+pub fn run<P: Place, D: Direction, A: Pace>(
     mut job: Job<'_>,
-    mut place: impl Place,
-    mut direction: impl Direction,
-    mut pace: impl Pace,
-    recorder: &mut Recorder,
-) -> anyhow::Result<()> {
-    work(&mut job, &mut place, &mut direction, &mut pace, recorder)
-}
-
-fn work<P: Place, D: Direction, A: Pace>(
-    job: &mut Job<'_>,
-    place: &mut P,
-    direction: &mut D,
-    pace: &mut A,
+    mut place: P,
+    mut direction: D,
+    mut pace: A,
     recorder: &mut Recorder,
 ) -> anyhow::Result<()> {
     let block_bytes = job.settings.block_bytes;
@@ -39,12 +29,11 @@ fn work<P: Place, D: Direction, A: Pace>(
     job.source.fill(job.key, 0, &mut buffer);
     let is_constant = job.source.is_constant();
     let mut schedule = SyncSchedule::new(job.settings.sync_after);
-    let timer = Timer::new();
+    let (timer, name) = (Timer::new(), job.name);
     let start = timer.now();
-    let name = job.name;
     let failed = |call| move |errno: Errno| call_failed(call, name, errno);
-    let mut operations = 0;
-    while operations < job.limit.operations {
+    let (mut operations, mut elapsed_ns) = (0, 0);
+    while operations < job.limit.operations && elapsed_ns < job.limit.runtime_ns {
         check_interrupt()?;
         let due_ns = pace.due_ns();
         if A::IS_OPEN {
@@ -71,7 +60,7 @@ fn work<P: Place, D: Direction, A: Pace>(
             Real.write_all_at(job.file, &buffer, offset).map_err(failed("write"))?;
         }
         let now = timer.now();
-        let elapsed_ns = timer.between_ns(start, now);
+        elapsed_ns = timer.between_ns(start, now);
         let latency_ns = timer.between_ns(began, now);
         recorder.record_ns(operation, latency_ns);
         if A::IS_OPEN {
@@ -86,19 +75,21 @@ fn work<P: Place, D: Direction, A: Pace>(
         } else {
             job.written.note(block);
             if let Some(operation) = schedule.after_write() {
-                let (call, outcome) = match operation {
-                    Operation::Fsync => ("fsync", Real.fsync(job.file)),
-                    _ => ("fdatasync", Real.fdatasync(job.file)),
-                };
-                outcome.map_err(failed(call))?;
+                sync(&job, operation)?;
                 recorder.record_ns(operation, timer.between_ns(now, timer.now()));
             }
         }
         job.pulse.beat(operations, elapsed_ns);
-        if elapsed_ns >= job.limit.runtime_ns {
-            break;
-        }
     }
     recorder.files += 1;
     Ok(())
+}
+
+/// Makes what was written durable.
+fn sync(job: &Job<'_>, operation: Operation) -> Result<(), SysError> {
+    let done = match operation {
+        Operation::Fsync => Real.fsync(job.file),
+        _ => Real.fdatasync(job.file),
+    };
+    done.map_err(|errno| call_failed(operation.name(), job.name, errno))
 }
