@@ -51,6 +51,9 @@ pub trait MoreCalls: Calls {
     fn unlock(&self, fd: &Self::Fd) -> CallResult<()>;
     /// Asks how full the filesystem is that holds `fd`.
     fn statfs(&self, fd: &Self::Fd) -> CallResult<()>;
+    /// A further descriptor of what is open as `fd`, for a [`crate::ring::Ring`] to own; `None` where
+    /// calls are null. Not for the hot loop.
+    fn duplicate(&self, fd: &Self::Fd) -> CallResult<Option<OwnedFd>>;
 }
 
 /// All of the range has been written when the call returns.
@@ -153,6 +156,10 @@ impl MoreCalls for Real {
     fn statfs(&self, fd: &OwnedFd) -> CallResult<()> {
         rustix::fs::fstatfs(fd).map(drop)
     }
+
+    fn duplicate(&self, fd: &OwnedFd) -> CallResult<Option<OwnedFd>> {
+        rustix::io::fcntl_dupfd_cloexec(fd, 0).map(Some)
+    }
 }
 
 #[inline]
@@ -228,6 +235,7 @@ impl MoreCalls for Null {
     #[inline] fn lock(&self, (): &()) -> CallResult<()> { Ok(()) }
     #[inline] fn unlock(&self, (): &()) -> CallResult<()> { Ok(()) }
     #[inline] fn statfs(&self, (): &()) -> CallResult<()> { Ok(()) }
+    #[inline] fn duplicate(&self, (): &()) -> CallResult<Option<OwnedFd>> { Ok(None) }
 }
 
 #[cfg(test)]

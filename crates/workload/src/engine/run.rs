@@ -2,7 +2,7 @@
 //! is left at the end is handed over. How a definition is written is left to [`crate::engine::data`].
 //!
 //! ```text
-//! Definition ─ programs ─▶ planner of each job ─ calls ─▶ executor (psync) ─ latencies ─▶ recorder
+//! Definition ─ programs ─▶ planner of each job ─ calls ─▶ executor (psync, uring) ─ latencies ─▶ recorder
 //!                              │ names, sizes, contents
 //!                              ▼
 //!                    world: layouts and entries, shared by all jobs
@@ -22,6 +22,7 @@ pub mod psync;
 pub mod records;
 pub mod semaphores;
 pub mod trees;
+pub mod uring;
 pub mod world;
 
 use anyhow::Context as _;

@@ -9,3 +9,4 @@ mod plans;
 mod support;
 mod tree;
 mod trees;
+mod uring;

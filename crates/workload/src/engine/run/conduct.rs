@@ -1,6 +1,7 @@
 //! Runs the jobs of one phase in threads of their own, all begun at once and ended together: by time,
 //! by a number of tasks, when the work of the foreground is used up, by the first failure, or by a
-//! signal. What a job does is left to [`super::psync`], when it begins its tasks to [`super::pace`].
+//! signal. What a job does is left to [`super::psync`] and
+//! [`super::uring`], when it begins its tasks to [`super::pace`].
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -12,9 +13,10 @@ use super::planner::JobNumber;
 use super::program::{Program, programs};
 use super::psync;
 use super::semaphores::Semaphores;
+use super::uring;
 use super::world::World;
 use crate::context::Progress;
-use crate::engine::definition::{Engine, Phase};
+use crate::engine::definition::{Engine, Group, Phase};
 use crate::failure::{Unavailable, check_interrupt};
 use crate::recorder::Recorder;
 
@@ -252,13 +254,12 @@ where
 {
     let phase = &world.definition.phases[index];
     let programs = programs(world, phase).map_err(anyhow::Error::msg)?;
-    let uring = |program: &Program<'_>| program.group.engine != Engine::Psync;
-    if programs.iter().any(uring) {
-        return Err(Unavailable("io_uring: choose the engine psync".to_owned()).into());
+    for program in &programs {
+        uring::check(program.group)?;
     }
     let directories = world.open(calls, root)?;
     let stage = Stage::new(world, phase);
-    let lanes: u32 = programs.iter().map(|program| program.group.jobs).sum();
+    let lanes: u64 = programs.iter().map(|program| lanes(program.group)).sum();
     std::thread::scope(|scope| {
         let (stage, directories, programs) = (&stage, &directories[..], &programs[..]);
         for (group, program) in programs.iter().enumerate() {
@@ -276,12 +277,35 @@ where
     })
 }
 
+/// Most tasks of a group that are under way at once.
+fn lanes(group: &Group) -> u64 {
+    let iodepth = match group.engine {
+        Engine::Psync => 1,
+        Engine::IoUring { iodepth } => iodepth,
+    };
+    u64::from(group.jobs) * u64::from(iodepth)
+}
+
+/// Does the work of one job by its engine.
+fn execute<C: MoreCalls>(
+    job: Job<'_>,
+    calls: &C,
+    directories: &[C::Fd],
+) -> anyhow::Result<JobOutcome> {
+    let start = || job.stage.wait_for_start();
+    let Engine::IoUring { iodepth } = job.program.group.engine else {
+        return psync::run(job, calls, directories, start);
+    };
+    let own = directories.iter().map(|directory| calls.duplicate(directory));
+    let own = own.collect::<Result<Option<Vec<_>>, _>>().map_err(std::io::Error::from)?;
+    let nobody = || Unavailable("io_uring makes no null calls: choose the engine psync".to_owned());
+    uring::run(job, own.ok_or_else(nobody)?, iodepth, start)
+}
+
 /// The life of one thread.
 fn live<C: MoreCalls>(job: Job<'_>, calls: &C, directories: &[C::Fd]) {
     let background = job.program.group.background;
-    let work = std::panic::AssertUnwindSafe(|| {
-        psync::run(job, calls, directories, || job.stage.wait_for_start())
-    });
+    let work = std::panic::AssertUnwindSafe(|| execute(job, calls, directories));
     let outcome = std::panic::catch_unwind(work);
     let panic = match outcome {
         Ok(outcome) => return job.stage.end_job(background, outcome),
