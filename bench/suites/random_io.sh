@@ -16,7 +16,7 @@ run_our_random_io() {
     read -r engine rw depth <<<"$random_io_case"
     measure_workload "random-io:engine=$engine,rw=$rw,iodepth=$depth,size=$random_io_size,runtime=${random_io_seconds}s,cold=none,sync=false"
     jq -er '.trials[0].phases[] | select(.name == "read" or .name == "write")
-        | (.operations | add) as $n
+        | .operations as $n
         | "\($n / .elapsed_return_ns * 1e9) \($n / (.cpu.app_user_ns + .cpu.app_system_ns) * 1e9)"' \
         "$scratch/out" >"$scratch/rates"
     record_rates fsdyno
