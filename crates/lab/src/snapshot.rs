@@ -499,7 +499,7 @@ mod tests {
         fs::write(foreign.join("letter.txt"), "dear reader").unwrap();
         fs::write(parent.join("0123456789abcded"), "a file").unwrap();
         let paths: Vec<PathBuf> = kept(&parent).into_iter().map(|(path, _)| path).collect();
-        assert_eq!(paths, [torn.clone()]);
+        assert_eq!(paths, std::slice::from_ref(&torn));
         // Locked by its maker.
         let about = new_file(&torn.join(ABOUT)).unwrap();
         about.lock().unwrap();

@@ -269,6 +269,10 @@ impl Calls for Model {
 }
 
 impl MoreCalls for Model {
+    fn duplicate(&self, _: &Self::Fd) -> CallResult<Option<std::os::fd::OwnedFd>> {
+        Ok(None)
+    }
+
     fn sync_file_range(&self, _: &Handle, _: u64, _: u64) -> CallResult<()> {
         Ok(())
     }

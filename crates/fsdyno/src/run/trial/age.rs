@@ -44,7 +44,7 @@ impl<'a> Trial<'a, '_> {
         let identity = identity(self.setting.plan, target, age);
         for parent in self.snapshot_parents(target, true) {
             if let Some(snapshot) = snapshot::find(&parent, &identity)
-                && let Some(stand) = self.from_snapshot(target, &snapshot, true)?
+                && let Some(stand) = self.stand_of_snapshot(target, &snapshot, true)?
             {
                 return Ok(Prepared { stand, is_made: true });
             }
@@ -68,7 +68,7 @@ impl<'a> Trial<'a, '_> {
                         return Err((Unfinished::failed("age", error.clone()), Some(error)));
                     }
                     drop(stand);
-                    if let Some(stand) = self.from_snapshot(target, &snapshot, false)? {
+                    if let Some(stand) = self.stand_of_snapshot(target, &snapshot, false)? {
                         return Ok(Prepared { stand, is_made: true });
                     }
                     let error = "the aged image could not be read back".to_owned();
@@ -105,7 +105,7 @@ impl<'a> Trial<'a, '_> {
     }
 
     /// A stand with a copy; `None` where the snapshot was damaged, which is gone then.
-    fn from_snapshot(
+    fn stand_of_snapshot(
         &mut self,
         target: &TargetSpec,
         snapshot: &Snapshot,

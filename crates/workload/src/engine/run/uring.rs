@@ -115,7 +115,12 @@ pub fn check(group: &Group) -> anyhow::Result<()> {
         })
     }
     match group.tasks.iter().find_map(|task| unserved(&task.steps)) {
-        None => Ok(()),
+        None if group.begin.is_empty() => Ok(()),
+        None => Err(Unavailable(format!(
+            "group {}: with io_uring no steps come before the tasks: choose the engine psync",
+            group.name
+        ))
+        .into()),
         Some(_) => Err(Unavailable(format!(
             "group {}: io_uring does not serve all of its operations: choose the engine psync",
             group.name
@@ -219,9 +224,9 @@ impl<'p> Executor<'p> {
     fn work(&mut self, planner: &mut Planner<'p>, tracks: &mut [Track<'p>]) -> anyhow::Result<()> {
         loop {
             let mut over = 0;
-            for slot in 0..tracks.len() {
-                self.go_on(planner, slot, &mut tracks[slot])?;
-                over += usize::from(matches!(tracks[slot].state, State::Over));
+            for (slot, track) in tracks.iter_mut().enumerate() {
+                self.go_on(planner, slot, track)?;
+                over += usize::from(matches!(track.state, State::Over));
             }
             if over == tracks.len() {
                 return Ok(());
