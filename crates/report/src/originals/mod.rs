@@ -45,9 +45,10 @@ pub static ALL: &[&OriginalFormat] = &[
     &bonnie_1_03::FORMAT,
     &bonnie_2_00::FORMAT,
     &compilebench::FORMAT,
+    &dbench::FORMAT,
     &fs_mark::FORMAT,
     &fs_mark_verbose::FORMAT,
-    &dbench::FORMAT,
+    &mdtest::FORMAT,
     &postmark::FORMAT,
 ];
 
