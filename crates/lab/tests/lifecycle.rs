@@ -255,8 +255,10 @@ fn a_trial_whose_time_is_up_stops() {
     let place = place();
     let workspace = workspace(place.path(), &[]);
     let mut late = limits();
-    late.trial_end = Some(Instant::now());
+    let end = Instant::now() + Duration::from_secs(2);
+    late.trial_end = Some(end);
     let mut stand = Stand::provision(&workspace, &target("ext4"), SIZE_BYTES, &late).unwrap();
+    std::thread::sleep(end.saturating_duration_since(Instant::now()));
     let error = stand.mkfs().unwrap_err();
     assert_eq!((error.stage, error.kind), ("mkfs", StageErrorKind::TimedOut));
     assert_eq!(error.outcome().word(), "timed_out");

@@ -20,9 +20,8 @@ fn phases_come_in_order_with_exact_counts() {
         let answers = measure(directory.path(), "small-files", &params).expect_finished();
         let names: Vec<&str> = answers.phases().iter().map(|phase| phase.name.as_str()).collect();
         assert_eq!(names, ["create", "stat", "read", "delete"]);
-        assert!(
-            matches!(answers.messages[1], Message::Floor { ns_per_operation } if ns_per_operation > 0.0)
-        );
+        let is_floor = |message: &Message| matches!(message, Message::Floor { ns_per_operation } if *ns_per_operation > 0.0);
+        assert!(answers.messages.iter().any(is_floor), "{:?}", answers.messages);
 
         let mut created = vec![("close", 300), ("create", 300), ("write", 300 * writes)];
         created.retain(|(_, count)| *count > 0);

@@ -17,7 +17,7 @@ use super::draw::exponential_ns;
 use super::failed::{failure, short};
 use super::planner::{Call, Lane, PLACES, Planner, TO};
 use crate::engine::data::is_served_by_io_uring;
-use crate::engine::definition::{Group, Op, Step};
+use crate::engine::definition::{Engine, Group, Op, Step};
 use crate::failure::Unavailable;
 use crate::payload::PayloadSource;
 use crate::recorder::{Operation, Recorder};
@@ -103,7 +103,7 @@ struct Executor<'p> {
     queued: Vec<SlotIndex>,
 }
 
-/// Finds out whether the tasks of `group` can be done.
+/// Finds out whether the tasks of `group` can be done, where it is one for io_uring.
 ///
 /// # Errors
 /// [`Unavailable`]: an operation that only psync does.
@@ -113,6 +113,9 @@ pub fn check(group: &Group) -> anyhow::Result<()> {
             Step::Do(op) => (!is_served_by_io_uring(op)).then_some(op),
             Step::Repeat { steps, .. } => unserved(steps),
         })
+    }
+    if group.engine == Engine::Psync {
+        return Ok(());
     }
     match group.tasks.iter().find_map(|task| unserved(&task.steps)) {
         None if group.begin.is_empty() => Ok(()),
