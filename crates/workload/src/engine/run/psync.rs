@@ -77,20 +77,7 @@ pub fn run<C: MoreCalls>(
         recorder: Recorder::new(),
     };
     let (mut skipped, mut skipped_at, mut in_a_row) = (0, None, 0);
-    if let Some(first) = program.first {
-        planner.enter(&mut lane, first);
-        executor.recorder.begin();
-        match executor.task(job, &mut planner, &mut lane)? {
-            End::Done | End::Over => {}
-            End::Skipped(number) => anyhow::bail!(
-                "group {}: {} has found nothing to work on before the phase began: make the fileset \
-                 larger or change how much of it is preallocated",
-                program.group.name,
-                program.op_name(number)
-            ),
-        }
-        executor.recorder = Recorder::new();
-    }
+    executor.begin(job, &mut planner, &mut lane)?;
     if start() {
         executor.recorder.begin();
         let mut pace = Pace::new(stage, program.group);
@@ -126,6 +113,30 @@ pub fn run<C: MoreCalls>(
 }
 
 impl<C: MoreCalls> Executor<'_, C> {
+    /// Does the steps that come before the tasks of the group, which count nowhere.
+    fn begin<'p>(
+        &mut self,
+        job: Job<'p>,
+        planner: &mut Planner<'p>,
+        lane: &mut Lane,
+    ) -> anyhow::Result<()> {
+        let program = job.program;
+        let Some(first) = program.first else { return Ok(()) };
+        planner.enter(lane, first);
+        self.recorder.begin();
+        match self.task(job, planner, lane)? {
+            End::Done | End::Over => {}
+            End::Skipped(number) => anyhow::bail!(
+                "group {}: {} has found nothing to work on before the phase began: make the fileset \
+                 larger or change how much of it is preallocated",
+                program.group.name,
+                program.op_name(number)
+            ),
+        }
+        self.recorder = Recorder::new();
+        Ok(())
+    }
+
     /// Makes the calls of the task that `lane` is at the beginning of.
     #[inline]
     fn task(
