@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::sandbox::{Sandbox, can_format};
+use crate::sandbox::{Finished, Sandbox, can_format};
 use serde_json::Value;
 
 /// Workloads that want more than there is, the phase in which they find out, and words of the error:
@@ -18,6 +18,24 @@ const TOO_MUCH: &[(&str, &str, &[&str])] = &[
     ("package-install:count=400", "install", &["/", "ENOSPC"]),
     ("read-speed:size=1GiB", "prepare", &["ENOSPC"]),
     ("command:command=head -c 1G /dev/zero > big", "command", &["No space left on device"]),
+];
+
+/// The same for those that are tried in a directory on a filesystem of 24 MiB, with `--quick`.
+const TOO_MUCH_IN_A_DIRECTORY: &[(&str, &str, &[&str])] = &[
+    ("boot", "prepare", &["root/", "ENOSPC"]),
+    ("dbench:clients=64", "run", &["line ", "ENOSPC"]),
+    ("fileio:total_size=100MiB", "seqwr", &["test_file.", "ENOSPC"]),
+    ("fileserver:files=5000", "prepare", &["files/", "ENOSPC"]),
+    ("fs-mark:files=5000", "create", &["write 4", "ENOSPC"]),
+    ("many-clients", "prepare", &["streams/", "ENOSPC"]),
+    ("mdtest:items=5000,write_bytes=16KiB", "file-create", &["file.mdtest.", "ENOSPC"]),
+    ("oltp:data_file_size=20MiB", "prepare", &["data/", "ENOSPC"]),
+    ("postgres", "initdb", &["initdb", "ENOSPC"]),
+    ("random-io:size=100MiB", "layout", &["file0", "ENOSPC"]),
+    ("sqlite:rows=500000", "load", &["database.sqlite", "ENOSPC"]),
+    ("varmail:files=20000", "prepare", &["mails/", "ENOSPC"]),
+    ("webproxy:files=20000", "prepare", &["objects/", "ENOSPC"]),
+    ("webserver:files=20000", "prepare", &["pages/", "ENOSPC"]),
 ];
 
 /// An archive whose files are together larger than the target, itself small.
@@ -52,17 +70,48 @@ fn a_full_target_is_an_outcome_with_phase_and_path() {
         let target = ["ext4", "xfs", "btrfs"][index % 3];
         let arguments = ["compare", target, "--dir", &images, "--size", "400MiB", "-n", "1"];
         let finished = sandbox.run(arguments.into_iter().chain(["-w", &workload, "--json", "-"]));
-        finished.assert_code(1);
-        let result = finished.json();
-        let trial = &result["trials"][0];
-        assert_eq!(trial["outcome"], "failed", "{workload}: {trial}");
-        assert_eq!(trial["stage"], *stage, "{workload}: {}", trial["error"]);
-        let error = trial["error"].as_str().unwrap();
-        assert!(words.iter().all(|word| error.contains(word)), "{workload}: {error}");
+        assert_found_out(&finished, &workload, stage, words);
         sandbox.assert_nothing_left();
     }
+}
+
+/// Whether the only trial failed in the phase `stage` with an error that has the `words`.
+fn assert_found_out(finished: &Finished, workload: &str, stage: &str, words: &[&str]) {
+    finished.assert_code(1);
+    let result = finished.json();
+    let trial = &result["trials"][0];
+    assert_eq!(trial["outcome"], "failed", "{workload}: {trial}");
+    assert_eq!(trial["stage"], *stage, "{workload}: {}", trial["error"]);
+    let error = trial["error"].as_str().unwrap();
+    assert!(words.iter().all(|word| error.contains(word)), "{workload}: {error}");
+}
+
+#[test]
+fn a_full_directory_is_one_too() {
+    if !can_format(&[]) {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    let small = sandbox.path().join("small");
+    std::fs::create_dir(&small).unwrap();
+    let target = format!("dir:{}", small.display());
+    for (workload, stage, words) in TOO_MUCH_IN_A_DIRECTORY {
+        fsdyno_sys::mount::mount("tmpfs", "tmpfs", &small, "size=24m,mode=1777").unwrap();
+        let arguments = ["compare", &target, "--quick", "-n", "1", "-w", workload, "--json", "-"];
+        let finished = sandbox.run(arguments);
+        let left = std::fs::read_dir(&small).unwrap().count();
+        fsdyno_sys::mount::unmount(&small).unwrap();
+        assert_found_out(&finished, workload, stage, words);
+        assert_eq!(left, 0, "{workload}");
+    }
+    sandbox.assert_nothing_left();
+}
+
+#[test]
+fn every_workload_is_tried_on_a_full_target() {
+    let tried = TOO_MUCH.iter().chain(TOO_MUCH_IN_A_DIRECTORY);
     let kinds: BTreeSet<&str> =
-        TOO_MUCH.iter().map(|(workload, ..)| workload.split(':').next().unwrap()).collect();
+        tried.map(|(workload, ..)| workload.split(':').next().unwrap()).collect();
     let known: BTreeSet<&str> =
         fsdyno_workload::catalog::infos().iter().map(|info| info.name).collect();
     assert_eq!(kinds, known);

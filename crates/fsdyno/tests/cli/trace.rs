@@ -174,7 +174,7 @@ files = 8000
 "#;
 
 /// Starts a run of the plan and waits until the traces of this many trials are there; kills it then.
-fn kill_in_trace(sandbox: &Sandbox, trace_count: usize) {
+fn kill_in_trace(sandbox: &Sandbox, trace_count: usize) -> u32 {
     let mut command = sandbox.command(["run", "plan.toml"]);
     command.env_remove("FSDYNO_TRACE").stdout(Stdio::null()).stderr(Stdio::null());
     let mut child = command.spawn().unwrap();
@@ -187,6 +187,7 @@ fn kill_in_trace(sandbox: &Sandbox, trace_count: usize) {
     assert!(is_running(&mut child));
     child.kill().unwrap();
     child.wait().unwrap();
+    child.id()
 }
 
 fn is_running(child: &mut Child) -> bool {
@@ -211,7 +212,7 @@ fn a_run_killed_while_it_traces_leaves_nothing_and_goes_on() {
     }
     let sandbox = Sandbox::new();
     sandbox.file("plan.toml", PLAN);
-    kill_in_trace(&sandbox, 2);
+    let killed = kill_in_trace(&sandbox, 2);
     // The first traced trial had ended when the trace of the second began.
     let before = files(&traces(&sandbox));
     let shown = sandbox.run(["show", "--json"]).json();
@@ -219,8 +220,10 @@ fn a_run_killed_while_it_traces_leaves_nothing_and_goes_on() {
     assert!(first_start.is_string());
     let cleaned = sandbox.run(["clean"]);
     cleaned.assert_code(0);
-    assert!(cleaned.stdout.contains("removed trace instance"), "{}", cleaned.stdout);
-    assert!(fsdyno_trace::capture::reclaim().is_empty(), "an instance is left");
+    // Any run beside this one may have been the first to remove it.
+    let its = format!("fsdyno-{killed}-");
+    let left = fsdyno_trace::capture::reclaim();
+    assert!(!left.iter().any(|(name, _)| name.starts_with(&its)), "{left:?}");
 
     let resumed = sandbox.run(["run", "plan.toml", "--resume", "--json", "-"]);
     resumed.assert_code(0);
