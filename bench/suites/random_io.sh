@@ -14,7 +14,7 @@ random_io_case='' # ENGINE RW IODEPTH
 run_our_random_io() {
     local engine rw depth
     read -r engine rw depth <<<"$random_io_case"
-    measure_workload "random-io:engine=$engine,rw=$rw,iodepth=$depth,size=$random_io_size,runtime=${random_io_seconds}s,cold=none,sync=false"
+    measure_workload "random-io:engine=$engine,rw=$rw,iodepth=$depth,size=$random_io_size,runtime=${random_io_seconds}s,cold=none,sync=false,payload=original"
     jq -er '.trials[0].phases[] | select(.name == "read" or .name == "write")
         | .operations as $n
         | "\($n / .elapsed_return_ns * 1e9) \($n / (.cpu.app_user_ns + .cpu.app_system_ns) * 1e9)"' \
@@ -33,12 +33,14 @@ run_fio_as() { # SIDE OPTION...
     read -r engine rw depth <<<"$random_io_case"
     local options=(--name=job --filename="$scratch/work/file" --size="$random_io_size" --bs=4k --rw="$rw"
         --ioengine="$engine" --iodepth="$depth" --norandommap=1 --invalidate=0 --overwrite=1 "$@")
+    # Makes the file, finds it there, works on it.
     measure fio "${options[@]}" --create_only=1
+    measure fio "${options[@]}" --create_only=1
+    local start_s
+    start_s=$(awk -v u="$user_s" -v s="$system_s" 'BEGIN { print u + s }')
     measure fio "${options[@]}" --time_based --runtime="$random_io_seconds" --output-format=json
-    # The processor time is told in percent of the run time.
-    jq -er --arg side "${rw#rand}" '.jobs[0] | .[$side] as $io
-        | ($io.runtime / 1000) as $s
-        | "\($io.total_ios / $s) \($io.total_ios / ($s * (.usr_cpu + .sys_cpu) / 100))"' \
+    jq -er --arg side "${rw#rand}" --argjson cpu "$(awk -v u="$user_s" -v s="$system_s" -v b="$start_s" 'BEGIN { print u + s - b }')" \
+        '.jobs[0] | .[$side] as $io | "\($io.total_ios / $io.runtime * 1000) \($io.total_ios / $cpu)"' \
         "$scratch/out" >"$scratch/rates"
     record_rates "$side"
 }
