@@ -44,6 +44,9 @@ const CORRECTIONS: u32 = 12;
 const GROWING: usize = 16;
 /// Parts of a growing file, at most.
 const PARTS_MAX: u64 = 8;
+/// After being found full so often while it is filled, a filesystem is as full as it can be: it may have no
+/// room for more inodes or metadata.
+const FULL_ENOUGH: u64 = 4;
 /// How often in a row a full filesystem is answered by deleting.
 const FULL_MAX: u32 = 32;
 
@@ -171,10 +174,14 @@ impl Run<'_> {
 
     /// Writes files until they take as much room as they should.
     fn fill(&mut self) -> anyhow::Result<()> {
+        let full_before = self.record.times_full;
         while self.live_bytes < self.goal_bytes {
             let left_bytes = self.goal_bytes - self.live_bytes;
             self.create(left_bytes)?;
             self.grow()?;
+            if self.record.times_full - full_before >= FULL_ENOUGH {
+                self.goal_bytes = self.live_bytes;
+            }
         }
         Ok(())
     }
@@ -337,7 +344,11 @@ impl Run<'_> {
             }
             if used < wanted {
                 self.goal_bytes = self.live_bytes + (wanted - used).next_multiple_of(step);
+                let full_before = self.record.times_full;
                 self.fill()?;
+                if self.record.times_full > full_before {
+                    return Ok(());
+                }
             } else {
                 let excess = (used - wanted).next_multiple_of(step);
                 self.goal_bytes = self.live_bytes.saturating_sub(excess);

@@ -442,6 +442,8 @@ impl State<'_> {
                 while reached.load(Ordering::Acquire) < point && !self.is_over() {
                     std::thread::sleep(Duration::from_micros(100));
                 }
+                // The time may be up: it is looked at right after this step.
+                self.edge_ticks = 0;
             }
             Action::Pattern { index } => self.pattern = index as usize,
             Action::Draw { number, draw } => {
