@@ -1,5 +1,5 @@
 //! One client: goes through the steps of a compiled load, counts, and stops in time. The calls of each
-//! operation are in [`super::operations`]; when clients begin, and for how long, is left to
+//! operation are in `operations.rs`; when clients begin, and for how long, is left to
 //! [`super::run`].
 
 use std::ffi::CString;

@@ -9,7 +9,7 @@
 //! | [`scratch`] | a directory beside the target, for the socket and for logs |
 //! | [`cluster`] | the data directory: made, served, checked |
 //! | [`server`] | the server as a process, which never outlives this one |
-//! | [`bench`] | pgbench, and what it tells |
+//! | [`mod@bench`] | pgbench, and what it tells |
 //! | [`run`] | the phases |
 
 pub mod account;
