@@ -105,13 +105,13 @@ macro_rules! walk {
 }
 
 walk! {
-    compilebench: "compilebench" on FIVE,
+    compilebench: "compilebench" on THREE,
     small_files: "small-files" on FIVE,
     million_files: "million-files" on THREE,
-    bonnie: "bonnie" on FIVE,
+    bonnie: "bonnie" on THREE,
     postmark: "postmark" on THREE,
     web_cache: "web-cache" on THREE,
-    kernel_source: "kernel-source:archive=SOURCE" on FIVE,
+    kernel_source: "kernel-source:archive=SOURCE" on THREE,
     package_install: "package-install" on THREE,
     random_io: "random-io" on THREE,
     read_speed: "read-speed" on THREE,
