@@ -334,7 +334,8 @@ fn records_tell_of_tasks_fairness_and_slowdown() {
     let background = answers.phase("background");
     for record in [alone, loaded] {
         assert_eq!(record.values["tasks"], 300.0);
-        assert!((300..=302).contains(&record.operations["read"]), "{:?}", record.operations);
+        // The end cuts off the tasks that are under way, one for each job, after some of their calls.
+        assert!((300..=310).contains(&record.operations["read"]), "{:?}", record.operations);
         assert!(record.bytes >= 300 * 8192 && record.read_bytes == record.bytes);
         assert!(!record.operations.contains_key("write"), "{:?}", record.operations);
         let ordered = ["task_p50_ms", "task_p99_ms", "task_p999_ms", "task_max_ms"];
