@@ -2,7 +2,7 @@
 //! itself is in [`crate::bonnie`].
 
 use fsdyno_model::info::{PhaseInfo, WorkloadDoc, WorkloadInfo};
-use fsdyno_model::param::{ParamDef, ParamKind, Params};
+use fsdyno_model::param::{ParamDef, Params};
 
 use super::WorkloadDef;
 use crate::bonnie::memory::usable_bytes;
@@ -13,7 +13,7 @@ use crate::bonnie::settings::{
 };
 use crate::context::Context;
 use crate::fragmentation;
-use crate::params::{FRAGMENTATION, MODE, PAYLOAD, SYNC};
+use crate::params::{FRAGMENTATION, MODE, PAYLOAD, SYNC, bytes, choice, count, flag, text};
 
 /// What a small file takes is rounded up to this.
 const BLOCK_BYTES: u64 = 4096;
@@ -103,107 +103,67 @@ const DIFFERENCES: &[(&str, &str)] = &[
 ];
 
 const PARAMS: &[ParamDef] = &[
-    ParamDef {
-        name: "size",
-        kind: ParamKind::Text,
-        default: "auto",
-        quick: Some("64MiB"),
-        doc: "bytes of the large file, whole MiB (-s); `auto`: twice the memory, 300 MiB at least; 0 \
-              leaves it out",
-        check: Some(check_auto_or_bytes),
-    },
-    ParamDef {
-        name: "ram",
-        kind: ParamKind::Text,
-        default: "auto",
-        quick: Some("0"),
-        doc: "memory that the size must be twice of (-r); `auto`: of the machine or of the control \
-              group; 0 switches the rule off",
-        check: Some(check_auto_or_bytes),
-    },
-    ParamDef {
-        name: "chunk",
-        kind: ParamKind::Bytes { min: 256, max: 1 << 20 },
-        default: "8KiB",
-        quick: None,
-        doc: "bytes of one read or write, a power of two",
-        check: None,
-    },
-    ParamDef {
-        name: "per_char",
-        kind: ParamKind::Text,
-        default: "3MiB",
-        quick: Some("256KiB"),
-        doc: "bytes that are written and read one at a time (-f); `all`: the whole size; 0 leaves these \
-              phases out",
-        check: Some(check_per_char),
-    },
-    ParamDef {
-        name: "files",
-        kind: ParamKind::Count { min: 0, max: Names::MOST_FILES / FILES_UNIT },
-        default: "16",
-        quick: Some("1"),
-        doc: "number of small files in units of 1024 (-n); 0 leaves them out",
-        check: None,
-    },
-    ParamDef {
-        name: "max",
-        kind: ParamKind::Text,
-        default: "0",
-        quick: None,
-        doc: "greatest size of a small file; `link` and `symlink` make links to one file (-1 and -2)",
-        check: Some(check_max),
-    },
-    ParamDef {
-        name: "min",
-        kind: ParamKind::Bytes { min: 0, max: 1 << 32 },
-        default: "0",
-        quick: None,
-        doc: "least size of a small file; sizes are drawn evenly from min to max",
-        check: None,
-    },
-    ParamDef {
-        name: "dirs",
-        kind: ParamKind::Count { min: 1, max: 99_999 },
-        default: "1",
-        quick: None,
-        doc: "directories that the small files are spread over",
-        check: None,
-    },
-    ParamDef {
-        name: "direct",
-        kind: ParamKind::Flag,
-        default: "false",
-        quick: None,
-        doc: "whether chunks go past the page cache (-D, O_DIRECT); chunk must then be a multiple of the \
-              device's block size",
-        check: None,
-    },
-    ParamDef {
-        name: "seekers",
-        kind: ParamKind::Count { min: 1, max: 1024 },
-        default: "5",
-        quick: None,
-        doc: "threads that seek at the same time",
-        check: None,
-    },
-    ParamDef {
-        name: "seeks",
-        kind: ParamKind::Count { min: 0, max: 1 << 40 },
-        default: "8192",
-        quick: Some("1024"),
-        doc: "seeks of all of them together; 0 leaves them out",
-        check: None,
-    },
-    ParamDef {
-        name: "cold",
-        kind: ParamKind::Choice(&[COLD_AUTO, "remount", "drop-caches", "none"]),
-        default: COLD_AUTO,
-        quick: None,
-        doc: "how the caches are emptied before the phases that read; `auto`: drop-caches, and none in \
-              mode=original",
-        check: None,
-    },
+    text(
+        "size",
+        ("auto", Some("64MiB")),
+        check_auto_or_bytes,
+        "bytes of the large file, whole MiB (-s); `auto`: twice the memory, 300 MiB at least; 0 \
+         leaves it out",
+    ),
+    text(
+        "ram",
+        ("auto", Some("0")),
+        check_auto_or_bytes,
+        "memory that the size must be twice of (-r); `auto`: of the machine or of the control \
+         group; 0 switches the rule off",
+    ),
+    bytes("chunk", (256, 1 << 20), ("8KiB", None), "bytes of one read or write, a power of two"),
+    text(
+        "per_char",
+        ("3MiB", Some("256KiB")),
+        check_per_char,
+        "bytes that are written and read one at a time (-f); `all`: the whole size; 0 leaves these \
+         phases out",
+    ),
+    count(
+        "files",
+        (0, Names::MOST_FILES / FILES_UNIT),
+        ("16", Some("1")),
+        "number of small files in units of 1024 (-n); 0 leaves them out",
+    ),
+    text(
+        "max",
+        ("0", None),
+        check_max,
+        "greatest size of a small file; `link` and `symlink` make links to one file (-1 and -2)",
+    ),
+    bytes(
+        "min",
+        (0, 1 << 32),
+        ("0", None),
+        "least size of a small file; sizes are drawn evenly from min to max",
+    ),
+    count("dirs", (1, 99_999), ("1", None), "directories that the small files are spread over"),
+    flag(
+        "direct",
+        "false",
+        "whether chunks go past the page cache (-D, O_DIRECT); chunk must then be a multiple of \
+         the device's block size",
+    ),
+    count("seekers", (1, 1024), ("5", None), "threads that seek at the same time"),
+    count(
+        "seeks",
+        (0, 1 << 40),
+        ("8192", Some("1024")),
+        "seeks of all of them together; 0 leaves them out",
+    ),
+    choice(
+        "cold",
+        &[COLD_AUTO, "remount", "drop-caches", "none"],
+        COLD_AUTO,
+        "how the caches are emptied before the phases that read; `auto`: drop-caches, and none in \
+         mode=original",
+    ),
     MODE,
     PAYLOAD,
     SYNC,

@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::{Context as _, anyhow, bail};
 use fsdyno_model::cold::Cold;
 use fsdyno_model::info::{PhaseInfo, WorkloadDoc, WorkloadInfo};
-use fsdyno_model::param::{ParamDef, ParamKind, Params};
+use fsdyno_model::param::{ParamDef, Params};
 use fsdyno_model::record::{PhaseRecord, Warning};
 use fsdyno_model::units::human_bytes;
 use fsdyno_sys::orphans::{self, Buried};
@@ -22,7 +22,7 @@ use crate::command_line::{
 };
 use crate::context::Context;
 use crate::failure::Interrupted;
-use crate::params::{FRAGMENTATION, SYNC, cold, numjobs};
+use crate::params::{FRAGMENTATION, SYNC, cold, free_text, numjobs, path};
 use crate::phase::{Durability, PhaseTally};
 use crate::program::{Finished, Program};
 use crate::{fragmentation, jobs};
@@ -35,27 +35,21 @@ const NONE: &str = "none";
 const FULL_SHARE: u64 = 200;
 
 const fn line(name: &'static str, doc: &'static str) -> ParamDef {
-    ParamDef { name, kind: ParamKind::Text, default: NONE, quick: None, doc, check: None }
+    free_text(name, NONE, doc)
 }
 
 const PARAMS: &[ParamDef] = &[
-    ParamDef {
-        name: "command",
-        kind: ParamKind::Text,
-        default: "seq 2000 | split -l 1 -a 3",
-        quick: None,
-        doc: "the command line, as one would type it into a shell; the default is an example that \
-              makes 2000 small files",
-        check: None,
-    },
-    ParamDef {
-        name: "copy",
-        kind: ParamKind::Path,
-        default: NONE,
-        quick: None,
-        doc: "`none`, or a directory whose contents are copied into the working directory first",
-        check: None,
-    },
+    free_text(
+        "command",
+        "seq 2000 | split -l 1 -a 3",
+        "the command line, as one would type it into a shell; the default is an example that makes \
+         2000 small files",
+    ),
+    path(
+        "copy",
+        NONE,
+        "`none`, or a directory whose contents are copied into the working directory first",
+    ),
     line("prepare", "`none`, or a line for the shell that is run before the command"),
     line(
         "check",
@@ -66,14 +60,7 @@ const PARAMS: &[ParamDef] = &[
         "remount",
         "how the caches are emptied after copy and prepare; with neither, a remount is left out",
     ),
-    ParamDef {
-        name: "shell",
-        kind: ParamKind::Text,
-        default: "sh",
-        quick: None,
-        doc: "the shell for lines",
-        check: None,
-    },
+    free_text("shell", "sh", "the shell for lines"),
     numjobs("copies of the command that run at the same time, each in a subdirectory of its own"),
     SYNC,
     FRAGMENTATION,

@@ -2,7 +2,7 @@
 //! The run itself is in [`crate::compilebench`].
 
 use fsdyno_model::info::{PhaseInfo, WorkloadDoc, WorkloadInfo};
-use fsdyno_model::param::{ParamDef, ParamKind, Params};
+use fsdyno_model::param::{ParamDef, Params};
 
 use super::{DryRun, WorkloadDef};
 use crate::compilebench::peak;
@@ -10,7 +10,7 @@ use crate::compilebench::run::{Settings, phase_name, run};
 use crate::compilebench::sequence::Tag;
 use crate::context::Context;
 use crate::fragmentation;
-use crate::params::{FRAGMENTATION, MODE, PAYLOAD};
+use crate::params::{FRAGMENTATION, MODE, PAYLOAD, bytes, count, flag, path, text};
 use crate::rng::RngSpec;
 
 /// Where `mode=corrected` differs from compilebench 0.6: what the original does, and what is done
@@ -70,65 +70,38 @@ const DIFFERENCES: &[(&str, &str)] = &[
 ];
 
 const PARAMS: &[ParamDef] = &[
+    count(
+        "trees",
+        (0, 100_000),
+        ("10", Some("2")),
+        "trees created first (-i of the original, whose own default is 30, with runs=100: these \
+         need `--size 20GiB`)",
+    ),
+    count(
+        "runs",
+        (0, 100_000),
+        ("30", Some("6")),
+        "random operations after that (-r, whose own default is 100); without effect on makej",
+    ),
+    flag(
+        "makej",
+        "false",
+        "compile all trees, read three and delete all instead of random operations (--makej); ten \
+         trees need `--size 12GiB`",
+    ),
+    flag("sync", "true", "whether writes are made durable and caches dropped (false is --no-sync)"),
+    bytes("buffer", (512, 256 << 20), ("256KiB", None), "most bytes per read and write (-b)"),
     ParamDef {
-        name: "trees",
-        kind: ParamKind::Count { min: 0, max: 100_000 },
-        default: "10",
-        quick: Some("2"),
-        doc: "trees created first (-i of the original, whose own default is 30, with runs=100: these \
-              need `--size 20GiB`)",
-        check: None,
-    },
-    ParamDef {
-        name: "runs",
-        kind: ParamKind::Count { min: 0, max: 100_000 },
-        default: "30",
-        quick: Some("6"),
-        doc: "random operations after that (-r, whose own default is 100); without effect on makej",
-        check: None,
-    },
-    ParamDef {
-        name: "makej",
-        kind: ParamKind::Flag,
-        default: "false",
-        quick: None,
-        doc: "compile all trees, read three and delete all instead of random operations (--makej); \
-              ten trees need `--size 12GiB`",
-        check: None,
-    },
-    ParamDef {
-        name: "sync",
-        kind: ParamKind::Flag,
-        default: "true",
-        quick: None,
-        doc: "whether writes are made durable and caches dropped (false is --no-sync)",
-        check: None,
-    },
-    ParamDef {
-        name: "buffer",
-        kind: ParamKind::Bytes { min: 512, max: 256 << 20 },
-        default: "256KiB",
-        quick: None,
-        doc: "most bytes per read and write (-b)",
-        check: None,
-    },
-    ParamDef {
-        name: "datasets",
-        kind: ParamKind::Path,
-        default: "builtin",
-        quick: None,
-        doc: "`builtin`, or a directory with the four dataset files",
         check: Some(check_datasets),
+        ..path("datasets", "builtin", "`builtin`, or a directory with the four dataset files")
     },
-    ParamDef {
-        name: "rng",
-        kind: ParamKind::Text,
-        default: "cpython-555",
-        quick: None,
-        doc: "generator and seed of the sequence: `cpython-555` draws as the original whatever the \
-              seed of the trial, `xoshiro-N` otherwise; `seed` is xoshiro with the seed of the trial",
-        check: Some(check_rng),
-    },
+    text(
+        "rng",
+        ("cpython-555", None),
+        check_rng,
+        "generator and seed of the sequence: `cpython-555` draws as the original whatever the seed \
+         of the trial, `xoshiro-N` otherwise; `seed` is xoshiro with the seed of the trial",
+    ),
     MODE,
     PAYLOAD,
     FRAGMENTATION,

@@ -2,14 +2,14 @@
 //! parts are in [`crate::dbench`].
 
 use fsdyno_model::info::{PhaseInfo, WorkloadDoc, WorkloadInfo};
-use fsdyno_model::param::{Check, ParamDef, ParamKind, Params};
+use fsdyno_model::param::{ParamDef, Params};
 use fsdyno_model::units::parse_duration_ns;
 
 use super::{DryRun, WorkloadDef};
 use crate::dbench::run::run;
 use crate::dbench::settings::{AUTO, SHIPPED, Settings, lines_of};
 use crate::fragmentation;
-use crate::params::{FRAGMENTATION, MODE, PAYLOAD, SYNC};
+use crate::params::{FRAGMENTATION, MODE, PAYLOAD, SYNC, count, flag, path, text};
 
 const DIFFERENCES: &[(&str, &str)] = &[
     (
@@ -45,38 +45,13 @@ const DIFFERENCES: &[(&str, &str)] = &[
     ),
 ];
 
-const fn flag(name: &'static str, default: &'static str, doc: &'static str) -> ParamDef {
-    ParamDef { name, kind: ParamKind::Flag, default, quick: None, doc, check: None }
-}
-
-const fn count(
-    name: &'static str,
-    (min, max): (u64, u64),
-    (default, quick): (&'static str, Option<&'static str>),
-    doc: &'static str,
-) -> ParamDef {
-    ParamDef { name, kind: ParamKind::Count { min, max }, default, quick, doc, check: None }
-}
-
-const fn time(
-    name: &'static str,
-    (default, quick): (&'static str, Option<&'static str>),
-    check: Check,
-    doc: &'static str,
-) -> ParamDef {
-    ParamDef { name, kind: ParamKind::Text, default, quick, doc, check: Some(check) }
-}
-
 const PARAMS: &[ParamDef] = &[
-    ParamDef {
-        name: "loadfile",
-        kind: ParamKind::Path,
-        default: SHIPPED,
-        quick: None,
-        doc: "a load file in the format of dbench 4 (Debian: /usr/share/dbench/client.txt), or \
-              `shipped`: a load of documents on a file server that is drawn from load_seed",
-        check: None,
-    },
+    path(
+        "loadfile",
+        SHIPPED,
+        "a load file in the format of dbench 4 (Debian: /usr/share/dbench/client.txt), or \
+         `shipped`: a load of documents on a file server that is drawn from load_seed",
+    ),
     count(
         "load_operations",
         (100, 10_000_000),
@@ -85,13 +60,13 @@ const PARAMS: &[ParamDef] = &[
     ),
     count("load_seed", (0, u64::MAX), ("1", None), "seed of the shipped load"),
     count("clients", (1, 1024), ("1", None), "clients that carry out the load at the same time"),
-    time(
+    text(
         "runtime",
         ("60s", Some("1s")),
         check_duration,
         "time of warm-up and measurement; the original's is 600s",
     ),
-    time(
+    text(
         "warmup",
         (AUTO, None),
         check_warmup,

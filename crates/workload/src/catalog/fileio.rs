@@ -2,14 +2,16 @@
 //! operations are in [`crate::fileio`].
 
 use fsdyno_model::info::{PhaseInfo, WorkloadDoc, WorkloadInfo};
-use fsdyno_model::param::{Check, ParamDef, ParamKind, Params};
+use fsdyno_model::param::{ParamDef, Params};
 use fsdyno_model::units::parse_duration_ns;
 
 use super::WorkloadDef;
 use crate::fileio::run::run;
 use crate::fileio::settings::{Settings, parse_modes, parse_ratio};
 use crate::fragmentation;
-use crate::params::{FRAGMENTATION, MODE, PAYLOAD, SYNC, cold, numjobs};
+use crate::params::{
+    FRAGMENTATION, MODE, PAYLOAD, SYNC, bytes, choice, cold, count, flag, numjobs, text,
+};
 
 /// What a file or directory takes is rounded up to this.
 const BLOCK_BYTES: u64 = 4096;
@@ -60,42 +62,6 @@ const DIFFERENCES: &[(&str, &str)] = &[
     ),
 ];
 
-const fn count(
-    name: &'static str,
-    (min, max): (u64, u64),
-    (default, quick): (&'static str, Option<&'static str>),
-    doc: &'static str,
-) -> ParamDef {
-    ParamDef { name, kind: ParamKind::Count { min, max }, default, quick, doc, check: None }
-}
-
-const fn bytes(
-    name: &'static str,
-    (default, quick): (&'static str, Option<&'static str>),
-    doc: &'static str,
-) -> ParamDef {
-    let kind = ParamKind::Bytes { min: 1, max: 1 << 50 };
-    ParamDef { name, kind, default, quick, doc, check: None }
-}
-
-const fn text(
-    name: &'static str,
-    (default, quick): (&'static str, Option<&'static str>),
-    check: Check,
-    doc: &'static str,
-) -> ParamDef {
-    ParamDef { name, kind: ParamKind::Text, default, quick, doc, check: Some(check) }
-}
-
-const fn flag(name: &'static str, default: &'static str, doc: &'static str) -> ParamDef {
-    ParamDef { name, kind: ParamKind::Flag, default, quick: None, doc, check: None }
-}
-
-const fn choice(name: &'static str, words: &'static [&'static str], doc: &'static str) -> ParamDef {
-    let (kind, default) = (ParamKind::Choice(words), words[0]);
-    ParamDef { name, kind, default, quick: None, doc, check: None }
-}
-
 const PARAMS: &[ParamDef] = &[
     text(
         "modes",
@@ -105,8 +71,8 @@ const PARAMS: &[ParamDef] = &[
          rndwr and rndrw, joined with +",
     ),
     count("file_num", (1, 1_000_000), ("128", Some("16")), "number of files"),
-    bytes("total_size", ("2GiB", Some("48MiB")), "bytes of all files together"),
-    bytes("bs", ("16KiB", None), "bytes of each read and write"),
+    bytes("total_size", (1, 1 << 50), ("2GiB", Some("48MiB")), "bytes of all files together"),
+    bytes("bs", (1, 1 << 50), ("16KiB", None), "bytes of each read and write"),
     text(
         "runtime",
         ("10s", Some("150ms")),
@@ -132,10 +98,11 @@ const PARAMS: &[ParamDef] = &[
         "whether a file is synced after every write to it, and at no other time",
     ),
     flag("fsync_end", "true", "whether all files are synced at the end, in modes that write"),
-    choice("fsync_mode", &["fsync", "fdatasync"], "how files are synced"),
+    choice("fsync_mode", &["fsync", "fdatasync"], "fsync", "how files are synced"),
     choice(
         "extra_flags",
         &["none", "direct", "sync", "dsync"],
+        "none",
         "how files are opened: `direct` past the page cache, `sync` and `dsync` so that each write is \
          durable when it returns",
     ),

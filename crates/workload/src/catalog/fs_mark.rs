@@ -2,13 +2,13 @@
 //! operations are in [`crate::fs_mark`].
 
 use fsdyno_model::info::{PhaseInfo, WorkloadDoc, WorkloadInfo};
-use fsdyno_model::param::{ParamDef, ParamKind, Params};
+use fsdyno_model::param::{ParamDef, Params};
 
 use super::WorkloadDef;
 use crate::fragmentation;
 use crate::fs_mark::run::run;
 use crate::fs_mark::settings::{SYNC_METHODS, Settings};
-use crate::params::{FRAGMENTATION, MODE, PAYLOAD, SYNC, cold, numjobs};
+use crate::params::{FRAGMENTATION, MODE, PAYLOAD, SYNC, bytes, choice, cold, count, numjobs};
 
 /// What a file or directory takes is rounded up to this.
 const BLOCK_BYTES: u64 = 4096;
@@ -80,24 +80,6 @@ const DIFFERENCES: &[(&str, &str)] = &[
     ),
 ];
 
-const fn count(
-    name: &'static str,
-    (min, max): (u64, u64),
-    (default, quick): (&'static str, Option<&'static str>),
-    doc: &'static str,
-) -> ParamDef {
-    ParamDef { name, kind: ParamKind::Count { min, max }, default, quick, doc, check: None }
-}
-
-const fn bytes(
-    name: &'static str,
-    (min, max): (u64, u64),
-    default: &'static str,
-    doc: &'static str,
-) -> ParamDef {
-    ParamDef { name, kind: ParamKind::Bytes { min, max }, default, quick: None, doc, check: None }
-}
-
 const PARAMS: &[ParamDef] = &[
     count(
         "files",
@@ -105,8 +87,8 @@ const PARAMS: &[ParamDef] = &[
         ("1000", Some("200")),
         "files of each job in each iteration (-n)",
     ),
-    bytes("size", (0, 1 << 40), "51200", "bytes in each file (-s)"),
-    bytes("bs", (1, 64 << 20), "16KiB", "bytes of each call that writes (-w)"),
+    bytes("size", (0, 1 << 40), ("51200", None), "bytes in each file (-s)"),
+    bytes("bs", (1, 64 << 20), ("16KiB", None), "bytes of each call that writes (-w)"),
     count("name_length", (1, 128), ("40", None), "bytes of the name of a file (-p)"),
     count(
         "name_random",
@@ -114,18 +96,16 @@ const PARAMS: &[ParamDef] = &[
         ("24", None),
         "of these, the random characters A–Z and 0–9 at the end (-r)",
     ),
-    ParamDef {
-        name: "sync_method",
-        kind: ParamKind::Choice(SYNC_METHODS),
-        default: "fsync",
-        quick: None,
-        doc: "what is made durable (-S, whose numbers are taken too): `none` (0) nothing; `fsync` (1) \
-              each file before it is closed; when all are closed `sync-first` (2) sync, then the first \
-              file; `post-reverse` (3) each file, opened again, the last one first; \
-              `sync-post-reverse` (4) sync, then the same; `post` (5) each file, opened again, in \
-              order; `sync-post` (6) sync, then the same",
-        check: None,
-    },
+    choice(
+        "sync_method",
+        SYNC_METHODS,
+        "fsync",
+        "what is made durable (-S, whose numbers are taken too): `none` (0) nothing; `fsync` (1) \
+         each file before it is closed; when all are closed `sync-first` (2) sync, then the first \
+         file; `post-reverse` (3) each file, opened again, the last one first; `sync-post-reverse` \
+         (4) sync, then the same; `post` (5) each file, opened again, in order; `sync-post` (6) \
+         sync, then the same",
+    ),
     numjobs("threads, each with as many files of its own (-t)"),
     count(
         "directories",
@@ -141,15 +121,13 @@ const PARAMS: &[ParamDef] = &[
          hash chooses",
     ),
     count("loops", (1, 1000), ("1", None), "iterations (-L)"),
-    ParamDef {
-        name: "keep",
-        kind: ParamKind::Choice(&["auto", "true", "false"]),
-        default: "auto",
-        quick: None,
-        doc: "whether files stay when an iteration is over, so that the target fills up (-k); `auto`: \
-              where there are several, as in the original",
-        check: None,
-    },
+    choice(
+        "keep",
+        &["auto", "true", "false"],
+        "auto",
+        "whether files stay when an iteration is over, so that the target fills up (-k); `auto`: \
+         where there are several, as in the original",
+    ),
     MODE,
     cold("none", "how the caches are emptied before the phase unlink; the original never does"),
     SYNC,

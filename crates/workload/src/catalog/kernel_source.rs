@@ -6,7 +6,7 @@ use std::path::Path;
 use anyhow::Context as _;
 use fsdyno_model::cold::Cold;
 use fsdyno_model::info::{PhaseInfo, WorkloadDoc, WorkloadInfo};
-use fsdyno_model::param::{ParamDef, ParamKind, Params};
+use fsdyno_model::param::{ParamDef, Params};
 use fsdyno_model::payload::Payload;
 use fsdyno_model::record::PhaseRecord;
 use fsdyno_model::wire::Manifest;
@@ -23,7 +23,7 @@ use crate::kernel_source::build::{
 };
 use crate::kernel_source::remove::remove_tree;
 use crate::kernel_source::source::{Scan, copy_configuration, locate, scan, tree_bytes};
-use crate::params::{FRAGMENTATION, SYNC, cold};
+use crate::params::{FRAGMENTATION, SYNC, choice, cold, count, path, text};
 use crate::phase::{Durability, PhaseTally};
 use crate::program::Program;
 use crate::recorder::Recorder;
@@ -34,67 +34,47 @@ const TREE: &str = "source";
 const TINY: &str = "tinyconfig";
 
 const PARAMS: &[ParamDef] = &[
-    ParamDef {
-        name: "archive",
-        kind: ParamKind::Path,
-        default: AUTO,
-        quick: None,
-        doc: "the source as a tar archive, plain or compressed by gzip, zstd or xz; `auto`: the newest \
-              linux-source that the distribution installed in /usr/src. Anything that make builds will \
-              do",
-        check: None,
-    },
-    ParamDef {
-        name: "strip_components",
-        kind: ParamKind::Count { min: 0, max: 16 },
-        default: "1",
-        quick: None,
-        doc: "directories at the beginning of each name in the archive that are left out",
-        check: None,
-    },
-    ParamDef {
-        name: "tool",
-        kind: ParamKind::Choice(&["builtin", "tar"]),
-        default: "builtin",
-        quick: None,
-        doc: "what extracts the archive: fsdyno itself, which tells the latency of each call, or the \
-              system's tar",
-        check: None,
-    },
-    ParamDef {
-        name: "config",
-        kind: ParamKind::Text,
-        default: TINY,
-        quick: None,
-        doc: "a make target that makes the configuration, or the absolute path of a .config, which \
-              olddefconfig completes",
-        check: Some(check_config),
-    },
-    ParamDef {
-        name: "target",
-        kind: ParamKind::Text,
-        default: "vmlinux",
-        quick: Some("prepare"),
-        doc: "make targets to be built, separated by spaces; `prepare` of a kernel takes seconds",
-        check: Some(check_targets),
-    },
-    ParamDef {
-        name: "jobs",
-        kind: ParamKind::Text,
-        default: AUTO,
-        quick: None,
-        doc: "jobs of make (-j); `auto`: one for each processor",
-        check: Some(check_jobs),
-    },
-    ParamDef {
-        name: "touch",
-        kind: ParamKind::Count { min: 1, max: 1_000_000 },
-        default: "10",
-        quick: None,
-        doc: "every how many-th of the .c files that were compiled is touched before recompile, in the \
-              order of their paths, from the first on",
-        check: None,
-    },
+    path(
+        "archive",
+        AUTO,
+        "the source as a tar archive, plain or compressed by gzip, zstd or xz; `auto`: the newest \
+         linux-source that the distribution installed in /usr/src. Anything that make builds will \
+         do",
+    ),
+    count(
+        "strip_components",
+        (0, 16),
+        ("1", None),
+        "directories at the beginning of each name in the archive that are left out",
+    ),
+    choice(
+        "tool",
+        &["builtin", "tar"],
+        "builtin",
+        "what extracts the archive: fsdyno itself, which tells the latency of each call, or the \
+         system's tar",
+    ),
+    text(
+        "config",
+        (TINY, None),
+        check_config,
+        "a make target that makes the configuration, or the absolute path of a .config, which \
+         olddefconfig completes",
+    ),
+    text(
+        "target",
+        ("vmlinux", Some("prepare")),
+        check_targets,
+        "make targets to be built, separated by spaces; `prepare` of a kernel takes seconds",
+    ),
+    text("jobs", (AUTO, None), check_jobs, "jobs of make (-j); `auto`: one for each processor"),
+    count(
+        "touch",
+        (1, 1_000_000),
+        ("10", None),
+        "every how many-th of the .c files that were compiled is touched before recompile, in the \
+         order of their paths, from the first on",
+    ),
     SYNC,
     cold("remount", "how the caches are emptied before each phase but recompile"),
     FRAGMENTATION,

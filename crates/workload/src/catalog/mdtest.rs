@@ -2,13 +2,13 @@
 //! parts are in [`crate::mdtest`].
 
 use fsdyno_model::info::{PhaseInfo, WorkloadDoc, WorkloadInfo};
-use fsdyno_model::param::{ParamDef, ParamKind, Params};
+use fsdyno_model::param::{ParamDef, Params};
 use fsdyno_model::units::parse_duration_ns;
 
 use super::WorkloadDef;
 use crate::fragmentation;
 use crate::mdtest::run::{Settings, run};
-use crate::params::{FRAGMENTATION, PAYLOAD, SYNC, cold, numjobs};
+use crate::params::{FRAGMENTATION, PAYLOAD, SYNC, bytes, cold, count, flag, numjobs, text};
 
 const DIFFERENCES: &[(&str, &str)] = &[
     (
@@ -29,24 +29,6 @@ const DIFFERENCES: &[(&str, &str)] = &[
         "After file-read a sample of the files is compared with what was written.",
     ),
 ];
-
-const fn flag(name: &'static str, default: &'static str, doc: &'static str) -> ParamDef {
-    ParamDef { name, kind: ParamKind::Flag, default, quick: None, doc, check: None }
-}
-
-const fn count(
-    name: &'static str,
-    (min, max): (u64, u64),
-    (default, quick): (&'static str, Option<&'static str>),
-    doc: &'static str,
-) -> ParamDef {
-    ParamDef { name, kind: ParamKind::Count { min, max }, default, quick, doc, check: None }
-}
-
-const fn bytes(name: &'static str, doc: &'static str) -> ParamDef {
-    let kind = ParamKind::Bytes { min: 0, max: 1 << 40 };
-    ParamDef { name, kind, default: "0", quick: None, doc, check: None }
-}
 
 const PARAMS: &[ParamDef] = &[
     count(
@@ -76,17 +58,20 @@ const PARAMS: &[ParamDef] = &[
     flag("directories", "true", "whether directories are worked on (false: -F)"),
     flag("files", "true", "whether files are worked on (false: -D)"),
     flag("rename", "false", "whether directories are renamed before they are removed (-U)"),
-    bytes("write_bytes", "bytes written into each file (-w)"),
-    bytes("read_bytes", "bytes read from each file, up to write_bytes (-e)"),
+    bytes("write_bytes", (0, 1 << 40), ("0", None), "bytes written into each file (-w)"),
+    bytes(
+        "read_bytes",
+        (0, 1 << 40),
+        ("0", None),
+        "bytes read from each file, up to write_bytes (-e)",
+    ),
     flag("fsync", "false", "whether each file is made durable before it is closed (-y)"),
-    ParamDef {
-        name: "stonewall",
-        kind: ParamKind::Text,
-        default: "off",
-        quick: None,
-        doc: "time after which no more files are made (-W): `10s`; `off`: none",
-        check: Some(check_stonewall),
-    },
+    text(
+        "stonewall",
+        ("off", None),
+        check_stonewall,
+        "time after which no more files are made (-W): `10s`; `off`: none",
+    ),
     numjobs("ranks: threads that each work on items of their own"),
     cold(
         "none",

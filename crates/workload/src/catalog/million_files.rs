@@ -2,7 +2,7 @@
 //! themselves are in [`crate::million_files`].
 
 use fsdyno_model::info::{PhaseInfo, WorkloadDoc, WorkloadInfo};
-use fsdyno_model::param::{ParamDef, ParamKind, Params};
+use fsdyno_model::param::{ParamDef, Params};
 
 use super::WorkloadDef;
 use crate::context::Context;
@@ -10,7 +10,7 @@ use crate::fragmentation;
 use crate::million_files::name::MAX_FILES;
 use crate::million_files::run::{LAYOUT, Settings, run};
 use crate::million_files::stage::Stage;
-use crate::params::{FRAGMENTATION, PAYLOAD, SYNC, cold, numjobs};
+use crate::params::{FRAGMENTATION, PAYLOAD, SYNC, bytes, cold, count, numjobs, text};
 
 /// What a file or directory takes is rounded up to this.
 const BLOCK_BYTES: u64 = 4096;
@@ -21,44 +21,36 @@ const ENTRY_BYTES: u64 = 40;
 const INODE_RATIO_BYTES: u64 = 16 << 10;
 
 const PARAMS: &[ParamDef] = &[
-    ParamDef {
-        name: "files",
-        kind: ParamKind::Count { min: 1, max: MAX_FILES },
-        default: "1000000",
-        quick: Some("5000"),
-        doc: "number of files; a million needs `--size 20GiB` on ext2, ext3 and ext4",
-        check: None,
-    },
-    ParamDef {
-        name: "size",
-        kind: ParamKind::Bytes { min: 0, max: 1 << 40 },
-        default: "512",
-        quick: None,
-        doc: "bytes in each file; published were 0, 512 and 16KiB",
-        check: None,
-    },
-    ParamDef {
-        name: "operations",
-        kind: ParamKind::Text,
-        default: "create+find+read-tar+read-acp+read-physical+delete",
-        quick: None,
-        doc: "what is done, joined by `+`: create, then any of list, find, read-tar, read-acp, \
-              read-physical and delete, in this order",
-        check: Some(Stage::check),
-    },
+    count(
+        "files",
+        (1, MAX_FILES),
+        ("1000000", Some("5000")),
+        "number of files; a million needs `--size 20GiB` on ext2, ext3 and ext4",
+    ),
+    bytes(
+        "size",
+        (0, 1 << 40),
+        ("512", None),
+        "bytes in each file; published were 0, 512 and 16KiB",
+    ),
+    text(
+        "operations",
+        ("create+find+read-tar+read-acp+read-physical+delete", None),
+        Stage::check,
+        "what is done, joined by `+`: create, then any of list, find, read-tar, read-acp, \
+         read-physical and delete, in this order",
+    ),
     cold("remount", "how the caches are emptied between every two operations"),
     numjobs(
         "threads; each has a directory of its own with its share of the files; with one it is \
              the working directory itself",
     ),
-    ParamDef {
-        name: "batch",
-        kind: ParamKind::Count { min: 1, max: 100_000 },
-        default: "1000",
-        quick: None,
-        doc: "files that each job of read-acp and read-physical has open at a time",
-        check: None,
-    },
+    count(
+        "batch",
+        (1, 100_000),
+        ("1000", None),
+        "files that each job of read-acp and read-physical has open at a time",
+    ),
     PAYLOAD,
     SYNC,
     FRAGMENTATION,

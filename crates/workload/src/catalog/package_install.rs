@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, ensure};
 use fsdyno_model::cold::Cold;
 use fsdyno_model::info::{PhaseInfo, WorkloadDoc, WorkloadInfo};
-use fsdyno_model::param::{ParamDef, ParamKind, Params};
+use fsdyno_model::param::{ParamDef, Params};
 use fsdyno_model::payload::Payload;
 use fsdyno_model::wire::{Manifest, ManifestFile};
 use fsdyno_sys::calls::{Calls, Real};
@@ -20,7 +20,7 @@ use crate::package_install::debs;
 use crate::package_install::list::{Installed, list};
 use crate::package_install::model::{EntryKind, Model};
 use crate::package_install::unpack::{FsyncPolicy, Installer, WRITE_BYTES};
-use crate::params::{FRAGMENTATION, PAYLOAD, SYNC, cold};
+use crate::params::{FRAGMENTATION, PAYLOAD, SYNC, choice, cold, count, path};
 use crate::phase::{Durability, PhaseTally};
 use crate::recorder::Recorder;
 
@@ -31,41 +31,27 @@ const PACKAGES: &str = "packages";
 const ROOT: &str = "root";
 
 const PARAMS: &[ParamDef] = &[
-    ParamDef {
-        name: "packages",
-        kind: ParamKind::Path,
-        default: MODEL,
-        quick: None,
-        doc: "`model`, or a directory of .deb files, which dpkg installs into a root on the target \
-              without running their maintainer scripts",
-        check: None,
-    },
-    ParamDef {
-        name: "count",
-        kind: ParamKind::Count { min: 1, max: 10_000 },
-        default: "200",
-        quick: Some("10"),
-        doc: "packages of the model",
-        check: None,
-    },
-    ParamDef {
-        name: "seed",
-        kind: ParamKind::Count { min: 0, max: u64::MAX },
-        default: "1",
-        quick: None,
-        doc: "which of all possible systems the model is; the same number gives the same files",
-        check: None,
-    },
-    ParamDef {
-        name: "fsync",
-        kind: ParamKind::Choice(FsyncPolicy::WORDS),
-        default: "package",
-        quick: None,
-        doc: "`package`: as dpkg, all files of a package are written, then each is synced and renamed; \
-              `file`: each is synced and renamed when it is written; `database`: only the package \
-              database is synced (dpkg --force-unsafe-io); `never`: nothing is",
-        check: None,
-    },
+    path(
+        "packages",
+        MODEL,
+        "`model`, or a directory of .deb files, which dpkg installs into a root on the target \
+         without running their maintainer scripts",
+    ),
+    count("count", (1, 10_000), ("200", Some("10")), "packages of the model"),
+    count(
+        "seed",
+        (0, u64::MAX),
+        ("1", None),
+        "which of all possible systems the model is; the same number gives the same files",
+    ),
+    choice(
+        "fsync",
+        FsyncPolicy::WORDS,
+        "package",
+        "`package`: as dpkg, all files of a package are written, then each is synced and renamed; \
+         `file`: each is synced and renamed when it is written; `database`: only the package \
+         database is synced (dpkg --force-unsafe-io); `never`: nothing is",
+    ),
     PAYLOAD,
     SYNC,
     cold("drop-caches", "how the caches are emptied before each phase"),

@@ -1,91 +1,63 @@
 //! The workload `postgres`: its definition and its parameters. What it does is in [`crate::postgres`].
 
 use fsdyno_model::info::{PhaseInfo, WorkloadDoc, WorkloadInfo};
-use fsdyno_model::param::{ParamDef, ParamKind, Params};
+use fsdyno_model::param::{ParamDef, Params};
 
 use super::WorkloadDef;
 use crate::fragmentation;
-use crate::params::{FRAGMENTATION, SYNC, cold};
+use crate::params::{FRAGMENTATION, SYNC, bytes, choice, cold, count, free_text, path};
 use crate::postgres::run;
 use crate::postgres::settings::Settings;
 
-const fn param(
-    name: &'static str,
-    kind: ParamKind,
-    default: &'static str,
-    quick: Option<&'static str>,
-    doc: &'static str,
-) -> ParamDef {
-    ParamDef { name, kind, default, quick, doc, check: None }
-}
-
-const fn count(min: u64, max: u64) -> ParamKind {
-    ParamKind::Count { min, max }
-}
-
-const fn bytes(min: u64, max: u64) -> ParamKind {
-    ParamKind::Bytes { min, max }
-}
-
 const PARAMS: &[ParamDef] = &[
-    param(
+    count(
         "scale",
-        count(1, 100_000),
-        "10",
-        Some("1"),
+        (1, 100_000),
+        ("10", Some("1")),
         "size of the database: 100000 accounts, about 15 MiB, for each unit; below the number of \
          clients these wait for each other's branches",
     ),
-    param("clients", count(1, 1000), "4", None, "connections that work at the same time"),
-    param("jobs", count(1, 1000), "2", None, "threads of pgbench, which share the clients"),
-    param(
+    count("clients", (1, 1000), ("4", None), "connections that work at the same time"),
+    count("jobs", (1, 1000), ("2", None), "threads of pgbench, which share the clients"),
+    count(
         "runtime",
-        count(0, 1_000_000),
-        "30",
-        None,
+        (0, 1_000_000),
+        ("30", None),
         "seconds that tpcb and select-only take each, unless transactions is given",
     ),
-    param(
+    count(
         "transactions",
-        count(0, 1 << 31),
-        "0",
-        Some("25"),
+        (0, 1 << 31),
+        ("0", Some("25")),
         "transactions of each client in tpcb and in select-only; 0: as many as runtime allows",
     ),
-    param(
+    choice(
         "synchronous_commit",
-        ParamKind::Choice(&["on", "off", "local"]),
+        &["on", "off", "local"],
         "on",
-        None,
         "whether a commit returns only when it is durable",
     ),
-    param(
+    bytes(
         "shared_buffers",
-        bytes(1 << 20, 1 << 40),
-        "32MiB",
-        None,
+        (1 << 20, 1 << 40),
+        ("32MiB", None),
         "the server's own cache; small, so that the filesystem is asked. What is not in it comes from the \
          kernel's page cache, or from the device",
     ),
-    param(
+    bytes(
         "max_wal_size",
-        bytes(32 << 20, 1 << 40),
-        "1GiB",
-        Some("128MiB"),
+        (32 << 20, 1 << 40),
+        ("1GiB", Some("128MiB")),
         "size of the write-ahead log that starts a checkpoint; the other reason is an age of 5 minutes",
     ),
-    param(
+    free_text(
         "user",
-        ParamKind::Text,
         "auto",
-        None,
         "account that PostgreSQL runs as where fsdyno runs as root; `auto`: postgres, or else nobody",
     ),
-    param(
+    path(
         "programs",
-        ParamKind::Path,
         "auto",
-        None,
         "directory with initdb, postgres, pgbench and psql; `auto`: that of the PATH, or the newest that \
          is installed",
     ),

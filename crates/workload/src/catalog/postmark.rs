@@ -2,12 +2,12 @@
 //! operations are in [`crate::postmark`].
 
 use fsdyno_model::info::{PhaseInfo, WorkloadDoc, WorkloadInfo};
-use fsdyno_model::param::{Check, ParamDef, ParamKind, Params};
+use fsdyno_model::param::{ParamDef, Params};
 use fsdyno_model::units::parse_duration_ns;
 
 use super::{DryRun, WorkloadDef};
 use crate::fragmentation;
-use crate::params::{FRAGMENTATION, MODE, PAYLOAD, SYNC, cold, numjobs};
+use crate::params::{FRAGMENTATION, MODE, PAYLOAD, SYNC, bytes, cold, count, flag, numjobs, text};
 use crate::postmark::run::run;
 use crate::postmark::sequence::{Action, Op, Sequence};
 use crate::postmark::settings::{
@@ -70,70 +70,46 @@ const DIFFERENCES: &[(&str, &str)] = &[
     ),
 ];
 
-const fn bias(name: &'static str, check: Check, doc: &'static str) -> ParamDef {
-    let check = Some(check);
-    ParamDef { name, kind: ParamKind::Text, default: "5", quick: None, doc, check }
-}
-
-const fn count(
-    name: &'static str,
-    (min, max): (u64, u64),
-    default: &'static str,
-    doc: &'static str,
-) -> ParamDef {
-    let kind = ParamKind::Count { min, max };
-    ParamDef { name, kind, default, quick: None, doc, check: None }
-}
-
-const fn bytes(name: &'static str, max: u64, default: &'static str, doc: &'static str) -> ParamDef {
-    let kind = ParamKind::Bytes { min: 1, max };
-    ParamDef { name, kind, default, quick: None, doc, check: None }
-}
-
-const fn flag(name: &'static str, default: &'static str, doc: &'static str) -> ParamDef {
-    ParamDef { name, kind: ParamKind::Flag, default, quick: None, doc, check: None }
-}
-
 const PARAMS: &[ParamDef] = &[
-    ParamDef {
-        name: "seed",
-        kind: ParamKind::Text,
-        default: "42",
-        quick: None,
-        doc: "seed of the sequence, 1 … 2147483647; `trial` takes another one in each trial, from the \
-              seed of the trial",
-        check: Some(check_seed),
-    },
-    count("number", (1, 10_000_000), "500", "files that are created first"),
+    text(
+        "seed",
+        ("42", None),
+        check_seed,
+        "seed of the sequence, 1 … 2147483647; `trial` takes another one in each trial, from the \
+         seed of the trial",
+    ),
+    count("number", (1, 10_000_000), ("500", None), "files that are created first"),
     count(
         "transactions",
         (1, 1_000_000_000),
-        "500",
+        ("500", None),
         "transactions; at least 10 with mode=original",
     ),
     count(
         "subdirectories",
         (0, 100_000),
-        "0",
+        ("0", None),
         "subdirectories that the files are spread over; 0 and 1 mean none",
     ),
-    bytes("size_low", 512 << 20, "500", "least size of a new file"),
+    bytes("size_low", (1, 512 << 20), ("500", None), "least size of a new file"),
     bytes(
         "size_high",
-        512 << 20,
-        "10000",
+        (1, 512 << 20),
+        ("10000", None),
         "new files are smaller than this (unless it equals size_low), and none grows over it",
     ),
-    bytes("read_block", 512 << 20, "512", "bytes per block read"),
-    bytes("write_block", 512 << 20, "512", "bytes per block written"),
-    bias(
+    bytes("read_block", (1, 512 << 20), ("512", None), "bytes per block read"),
+    bytes("write_block", (1, 512 << 20), ("512", None), "bytes per block written"),
+    text(
         "bias_read",
+        ("5", None),
         check_bias_read,
         "transactions out of 10 that read a file instead of appending to one; `off` or, as in the \
          original, `-1`: neither",
     ),
-    bias(
+    text(
         "bias_create",
+        ("5", None),
         check_bias_create,
         "transactions out of 10 that create a file instead of deleting one; `off` or, as in the \
          original, `-1`: neither",
@@ -155,14 +131,12 @@ const PARAMS: &[ParamDef] = &[
          phase transactions tells every two targets apart, or calibrate_budget is spent; needs at \
          least 3 trials and two targets",
     ),
-    ParamDef {
-        name: "calibrate_budget",
-        kind: ParamKind::Text,
-        default: "10m",
-        quick: Some("1m"),
-        doc: "time after which calibrate=true climbs no further: `90s`, `10m`, `2h`",
-        check: Some(check_budget),
-    },
+    text(
+        "calibrate_budget",
+        ("10m", Some("1m")),
+        check_budget,
+        "time after which calibrate=true climbs no further: `90s`, `10m`, `2h`",
+    ),
     MODE,
     cold(
         "none",

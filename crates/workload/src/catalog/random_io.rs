@@ -1,121 +1,107 @@
 //! The workload `random-io`: its definition and its parameters. The loops are in [`crate::random_io`].
 
 use fsdyno_model::info::{PhaseInfo, WorkloadDoc, WorkloadInfo};
-use fsdyno_model::param::{ParamDef, ParamKind, Params};
+use fsdyno_model::param::{ParamDef, Params};
 
 use super::WorkloadDef;
 use crate::fragmentation;
-use crate::params::{FRAGMENTATION, PAYLOAD, SYNC, cold, numjobs};
+use crate::params::{
+    FRAGMENTATION, PAYLOAD, SYNC, bytes, choice, cold, count, flag, numjobs, text,
+};
 use crate::random_io::run;
 use crate::random_io::settings::{Settings, check_duration};
 
 /// What a file takes is rounded up to this.
 const BLOCK_BYTES: u64 = 4096;
 
-const fn param(
-    name: &'static str,
-    kind: ParamKind,
-    default: &'static str,
-    doc: &'static str,
-) -> ParamDef {
-    ParamDef { name, kind, default, quick: None, doc, check: None }
-}
-
-const fn duration(
-    name: &'static str,
-    default: &'static str,
-    quick: Option<&'static str>,
-    doc: &'static str,
-) -> ParamDef {
-    ParamDef { name, kind: ParamKind::Text, default, quick, doc, check: Some(check_duration) }
-}
-
-const fn count(min: u64, max: u64) -> ParamKind {
-    ParamKind::Count { min, max }
-}
-
 const PARAMS: &[ParamDef] = &[
-    ParamDef {
-        name: "size",
-        kind: ParamKind::Bytes { min: 512, max: 1 << 44 },
-        default: "1GiB",
-        quick: Some("16MiB"),
-        doc: "bytes of each file, cut to whole blocks",
-        check: None,
-    },
-    param(
+    bytes(
+        "size",
+        (512, 1 << 44),
+        ("1GiB", Some("16MiB")),
+        "bytes of each file, cut to whole blocks",
+    ),
+    bytes(
         "bs",
-        ParamKind::Bytes { min: 512, max: 64 << 20 },
-        "4KiB",
+        (512, 64 << 20),
+        ("4KiB", None),
         "bytes of one read or write, at a multiple of itself",
     ),
-    param(
+    choice(
         "rw",
-        ParamKind::Choice(&["read", "write", "randread", "randwrite", "rw", "randrw"]),
+        &["read", "write", "randread", "randwrite", "rw", "randrw"],
         "randrw",
         "read, write or both; one block after the other, or any block, all alike (one may come again \
          before all came, fio's norandommap=1)",
     ),
-    param(
+    count(
         "rwmixread",
-        count(0, 100),
-        "50",
+        (0, 100),
+        ("50", None),
         "percent of the operations that read, where rw is both",
     ),
-    param(
+    choice(
         "engine",
-        ParamKind::Choice(&["psync", "io_uring"]),
+        &["psync", "io_uring"],
         "psync",
         "who makes the calls: the job itself (pread, pwrite), or io_uring, which takes all that are \
          ready at once",
     ),
-    param(
+    count(
         "iodepth",
-        count(1, 4096),
-        "1",
+        (1, 4096),
+        ("1", None),
         "operations under way in each job; more than 1 takes io_uring",
     ),
-    param(
+    flag(
         "registered",
-        ParamKind::Flag,
         "false",
         "with io_uring: whether buffers and files are registered with the kernel",
     ),
     numjobs("threads that work at the same time, each in a file of its own"),
-    param("shared_file", ParamKind::Flag, "false", "whether all jobs work in one file instead"),
-    param(
+    flag("shared_file", "false", "whether all jobs work in one file instead"),
+    flag(
         "direct",
-        ParamKind::Flag,
         "false",
         "whether calls go past the page cache (O_DIRECT); where the filesystem cannot, the trial is skipped",
     ),
-    duration("runtime", "30s", Some("500ms"), "how long each job works, or `none`"),
-    param(
+    text("runtime", ("30s", Some("500ms")), check_duration, "how long each job works, or `none`"),
+    count(
         "operations",
-        count(0, 1 << 50),
-        "0",
+        (0, 1 << 50),
+        ("0", None),
         "reads and writes of each job; 0: until the runtime is over, or with runtime=none as many as the \
          file has blocks",
     ),
-    duration("ramp", "none", None, "how long the load runs before it is measured, or `none`"),
-    param(
+    text(
+        "ramp",
+        ("none", None),
+        check_duration,
+        "how long the load runs before it is measured, or `none`",
+    ),
+    count(
         "rate",
-        count(0, 100_000_000),
-        "0",
+        (0, 100_000_000),
+        ("0", None),
         "reads and writes per second of each job, begun at set times whether or not those before have \
          ended; 0: the next begins when one has ended",
     ),
-    param(
+    choice(
         "arrivals",
-        ParamKind::Choice(&["even", "poisson"]),
+        &["even", "poisson"],
         "even",
         "with a rate: times evenly spaced, or those of a Poisson process",
     ),
-    param("fsync", count(0, 1 << 40), "0", "writes of a job after which it calls fsync; 0: never"),
-    param(
+    count(
+        "fsync",
+        (0, 1 << 40),
+        ("0", None),
+        "writes of a job after which it calls fsync; 0: never",
+    ),
+    count(
         "fdatasync",
-        count(0, 1 << 40),
-        "0",
+        (0, 1 << 40),
+        ("0", None),
         "writes of a job after which it calls fdatasync; 0: never",
     ),
     PAYLOAD,

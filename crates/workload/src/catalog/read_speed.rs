@@ -7,7 +7,7 @@ use std::path::Path;
 use anyhow::Context as _;
 use fsdyno_model::cold::Cold;
 use fsdyno_model::info::{PhaseInfo, WorkloadDoc, WorkloadInfo};
-use fsdyno_model::param::{ParamDef, ParamKind, Params};
+use fsdyno_model::param::{ParamDef, Params};
 use fsdyno_model::payload::Payload;
 use fsdyno_model::record::Warning;
 use fsdyno_model::wire::{Manifest, ManifestFile};
@@ -23,7 +23,7 @@ use crate::context::Context;
 use crate::failure::call_failed;
 use crate::fragmentation;
 use crate::jobs;
-use crate::params::{FRAGMENTATION, PAYLOAD, cold, numjobs};
+use crate::params::{FRAGMENTATION, PAYLOAD, bytes, choice, cold, count, numjobs};
 use crate::phase::{Durability, PhaseTally};
 use crate::read_speed::{BUFFER_BYTES, Source, Stream, write_file};
 use crate::recorder::Recorder;
@@ -40,39 +40,26 @@ const METRIC: &str = "throughput_mib_per_s";
 const CACHED_METRIC: &str = "memory_read_mib_per_s";
 
 const PARAMS: &[ParamDef] = &[
-    ParamDef {
-        name: "cached_seconds",
-        kind: ParamKind::Count { min: 1, max: 3600 },
-        default: "3",
-        quick: Some("1"),
-        doc: "seconds of the phase `cached` (hdparm -T: two)",
-        check: None,
-    },
-    ParamDef {
-        name: "device_seconds",
-        kind: ParamKind::Count { min: 1, max: 3600 },
-        default: "3",
-        quick: Some("1"),
-        doc: "seconds of the phase `device`, which ends earlier at the end of the device or file",
-        check: None,
-    },
-    ParamDef {
-        name: "source",
-        kind: ParamKind::Choice(&["auto", "device", "file"]),
-        default: "auto",
-        quick: None,
-        doc: "what is read: the target's block device, a file made on the target, or the device where \
-              every part of it surely comes from the medium and the file elsewhere",
-        check: None,
-    },
-    ParamDef {
-        name: "size",
-        kind: ParamKind::Bytes { min: 2 << 20, max: 1 << 44 },
-        default: "512MiB",
-        quick: Some("64MiB"),
-        doc: "bytes of the file",
-        check: None,
-    },
+    count(
+        "cached_seconds",
+        (1, 3600),
+        ("3", Some("1")),
+        "seconds of the phase `cached` (hdparm -T: two)",
+    ),
+    count(
+        "device_seconds",
+        (1, 3600),
+        ("3", Some("1")),
+        "seconds of the phase `device`, which ends earlier at the end of the device or file",
+    ),
+    choice(
+        "source",
+        &["auto", "device", "file"],
+        "auto",
+        "what is read: the target's block device, a file made on the target, or the device where \
+         every part of it surely comes from the medium and the file elsewhere",
+    ),
+    bytes("size", (2 << 20, 1 << 44), ("512MiB", Some("64MiB")), "bytes of the file"),
     PAYLOAD,
     cold("drop-caches", "how the caches are emptied before the phase device"),
     numjobs("threads that read at the same time; in `device` they share one sequential stream"),

@@ -7,7 +7,7 @@ use std::ops::Range;
 use anyhow::Context as _;
 use fsdyno_model::cold::Cold;
 use fsdyno_model::info::{PhaseInfo, WorkloadDoc, WorkloadInfo};
-use fsdyno_model::param::{ParamDef, ParamKind, Params};
+use fsdyno_model::param::{ParamDef, Params};
 use fsdyno_model::payload::Payload;
 use fsdyno_model::wire::{Manifest, ManifestFile};
 use fsdyno_sys::calls::{Calls, Real};
@@ -17,7 +17,7 @@ use crate::contents::{MANIFEST_FILES, PayloadBuffer, Reservoir, verify_now};
 use crate::context::Context;
 use crate::failure::{call_failed, check_interrupt};
 use crate::fragmentation;
-use crate::params::{FRAGMENTATION, PAYLOAD, SYNC, cold};
+use crate::params::{FRAGMENTATION, PAYLOAD, SYNC, bytes, cold, count};
 use crate::phase::{Durability, PhaseTally};
 use crate::recorder::Recorder;
 use crate::small_files::{FileNames, Loops, file_key};
@@ -35,30 +35,14 @@ const ENTRY_BYTES: u64 = 40;
 const METRIC: &str = "files_per_s";
 
 const PARAMS: &[ParamDef] = &[
-    ParamDef {
-        name: "files",
-        kind: ParamKind::Count { min: 1, max: 99_999_999 },
-        default: "100000",
-        quick: Some("5000"),
-        doc: "number of files",
-        check: None,
-    },
-    ParamDef {
-        name: "size",
-        kind: ParamKind::Bytes { min: 0, max: 1 << 40 },
-        default: "4KiB",
-        quick: None,
-        doc: "bytes in each file",
-        check: None,
-    },
-    ParamDef {
-        name: "directories",
-        kind: ParamKind::Count { min: 1, max: 100_000 },
-        default: "1",
-        quick: None,
-        doc: "directories that the files are spread over; with one it is the working directory itself",
-        check: None,
-    },
+    count("files", (1, 99_999_999), ("100000", Some("5000")), "number of files"),
+    bytes("size", (0, 1 << 40), ("4KiB", None), "bytes in each file"),
+    count(
+        "directories",
+        (1, 100_000),
+        ("1", None),
+        "directories that the files are spread over; with one it is the working directory itself",
+    ),
     PAYLOAD,
     SYNC,
     cold("drop-caches", "how the caches are emptied before the phases stat, read and delete"),

@@ -1,48 +1,18 @@
 //! The workload `sqlite`: its definition and its parameters. What it does is in [`crate::sqlite`].
 
 use fsdyno_model::info::{PhaseInfo, WorkloadDoc, WorkloadInfo};
-use fsdyno_model::param::{ParamDef, ParamKind, Params};
+use fsdyno_model::param::{ParamDef, Params};
 
 use super::WorkloadDef;
 use crate::fragmentation;
-use crate::params::{FRAGMENTATION, PAYLOAD, SYNC, cold, numjobs};
+use crate::params::{FRAGMENTATION, PAYLOAD, SYNC, bytes, choice, cold, count, numjobs};
 use crate::sqlite::run;
 use crate::sqlite::settings::Settings;
 
-const fn count(
-    name: &'static str,
-    (min, max): (u64, u64),
-    (default, quick): (&'static str, &'static str),
-    doc: &'static str,
-) -> ParamDef {
-    let kind = ParamKind::Count { min, max };
-    ParamDef { name, kind, default, quick: Some(quick), doc, check: None }
-}
-
-const fn choice(
-    name: &'static str,
-    words: &'static [&'static str],
-    default: &'static str,
-    doc: &'static str,
-) -> ParamDef {
-    let kind = ParamKind::Choice(words);
-    ParamDef { name, kind, default, quick: None, doc, check: None }
-}
-
-const fn bytes(
-    name: &'static str,
-    (min, max): (u64, u64),
-    default: &'static str,
-    doc: &'static str,
-) -> ParamDef {
-    let kind = ParamKind::Bytes { min, max };
-    ParamDef { name, kind, default, quick: None, doc, check: None }
-}
-
 const PARAMS: &[ParamDef] = &[
-    count("rows", (1, 1 << 31), ("200000", "5000"), "rows that are loaded"),
-    bytes("row_size", (1, 1 << 24), "500", "size of the contents of each row"),
-    count("batch", (1, 1 << 31), ("10000", "1000"), "rows of one transaction while loading"),
+    count("rows", (1, 1 << 31), ("200000", Some("5000")), "rows that are loaded"),
+    bytes("row_size", (1, 1 << 24), ("500", None), "size of the contents of each row"),
+    count("batch", (1, 1 << 31), ("10000", Some("1000")), "rows of one transaction while loading"),
     choice(
         "journal",
         &["delete", "truncate", "wal"],
@@ -66,21 +36,26 @@ const PARAMS: &[ParamDef] = &[
     bytes(
         "cache_size",
         (1024, 1 << 40),
-        "2MiB",
+        ("2MiB", None),
         "SQLite's own cache for each connection; what is not in it is read from the filesystem, and by \
          the filesystem from the device where the kernel does not have it cached",
     ),
     count(
         "checkpoint",
         (1, 1 << 31),
-        ("1000", "1000"),
+        ("1000", Some("1000")),
         "pages in the write-ahead log from which on a commit also copies them into the database",
     ),
-    count("reads", (0, 1 << 40), ("20000", "1000"), "rows read by key in point-reads"),
-    count("transactions", (0, 1 << 31), ("2000", "40"), "transactions of updates"),
-    count("operations", (1, 1 << 20), ("4", "4"), "rows that each transaction of updates changes"),
-    count("warehouses", (1, 10_000), ("2", "1"), "warehouses of mixed"),
-    count("mixed_transactions", (0, 1 << 31), ("2000", "60"), "transactions of mixed"),
+    count("reads", (0, 1 << 40), ("20000", Some("1000")), "rows read by key in point-reads"),
+    count("transactions", (0, 1 << 31), ("2000", Some("40")), "transactions of updates"),
+    count(
+        "operations",
+        (1, 1 << 20),
+        ("4", Some("4")),
+        "rows that each transaction of updates changes",
+    ),
+    count("warehouses", (1, 10_000), ("2", Some("1")), "warehouses of mixed"),
+    count("mixed_transactions", (0, 1 << 31), ("2000", Some("60")), "transactions of mixed"),
     numjobs(
         "connections that work at the same time, each in a thread of its own, in point-reads and \
          mixed; reads and transactions are divided among them",

@@ -7,7 +7,7 @@ use std::path::Path;
 use anyhow::Context as _;
 use fsdyno_model::cold::Cold;
 use fsdyno_model::info::{PhaseInfo, WorkloadDoc, WorkloadInfo};
-use fsdyno_model::param::{ParamDef, ParamKind, Params};
+use fsdyno_model::param::{ParamDef, Params};
 use fsdyno_model::payload::Payload;
 use fsdyno_model::record::Warning;
 use fsdyno_model::wire::Manifest;
@@ -20,7 +20,7 @@ use crate::contents::verify_now;
 use crate::context::Context;
 use crate::failure::call_failed;
 use crate::fragmentation;
-use crate::params::{FRAGMENTATION, PAYLOAD, SYNC, cold};
+use crate::params::{FRAGMENTATION, PAYLOAD, SYNC, bytes, choice, cold, count, path};
 use crate::phase::{Durability, PhaseTally};
 use crate::program::Program;
 use crate::recorder::Operation;
@@ -41,55 +41,38 @@ const SURVEY_BYTES: u64 = 256 << 20;
 const METRIC: &str = "elapsed_s";
 
 const PARAMS: &[ParamDef] = &[
-    ParamDef {
-        name: "archive",
-        kind: ParamKind::Path,
-        default: GENERATED,
-        quick: None,
-        doc: "an archive to extract instead of the generated one: tar, plain or compressed by gzip, \
-              zstd or xz",
-        check: None,
-    },
-    ParamDef {
-        name: "size",
-        kind: ParamKind::Bytes { min: 1, max: 1 << 44 },
-        default: "1GiB",
-        quick: Some("16MiB"),
-        doc: "bytes of all objects in the generated archive",
-        check: None,
-    },
-    ParamDef {
-        name: "l1",
-        kind: ParamKind::Count { min: 1, max: 256 },
-        default: "16",
-        quick: None,
-        doc: "directories at the first level of the generated cache",
-        check: None,
-    },
-    ParamDef {
-        name: "l2",
-        kind: ParamKind::Count { min: 1, max: 256 },
-        default: "256",
-        quick: None,
-        doc: "directories in each of the first level, and files in each before the next is begun",
-        check: None,
-    },
-    ParamDef {
-        name: "generator_seed",
-        kind: ParamKind::Count { min: 0, max: u64::MAX },
-        default: "1",
-        quick: None,
-        doc: "what sizes and contents of the generated archive are drawn from; all trials use one archive",
-        check: None,
-    },
-    ParamDef {
-        name: "tool",
-        kind: ParamKind::Choice(&["builtin", "tar"]),
-        default: "builtin",
-        quick: None,
-        doc: "who extracts and removes: fsdyno itself, or the programs `tar -xf` and `rm -r`",
-        check: None,
-    },
+    path(
+        "archive",
+        GENERATED,
+        "an archive to extract instead of the generated one: tar, plain or compressed by gzip, \
+         zstd or xz",
+    ),
+    bytes(
+        "size",
+        (1, 1 << 44),
+        ("1GiB", Some("16MiB")),
+        "bytes of all objects in the generated archive",
+    ),
+    count("l1", (1, 256), ("16", None), "directories at the first level of the generated cache"),
+    count(
+        "l2",
+        (1, 256),
+        ("256", None),
+        "directories in each of the first level, and files in each before the next is begun",
+    ),
+    count(
+        "generator_seed",
+        (0, u64::MAX),
+        ("1", None),
+        "what sizes and contents of the generated archive are drawn from; all trials use one \
+         archive",
+    ),
+    choice(
+        "tool",
+        &["builtin", "tar"],
+        "builtin",
+        "who extracts and removes: fsdyno itself, or the programs `tar -xf` and `rm -r`",
+    ),
     PAYLOAD,
     SYNC,
     cold("remount", "how the caches are emptied between extract and remove"),

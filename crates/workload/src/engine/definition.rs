@@ -2,6 +2,8 @@
 //! every parameter filled in and every name resolved to an index. How it is written in TOML is left to
 //! [`crate::engine::data`], how it is run to [`crate::engine::run`].
 
+mod op;
+
 use std::time::Duration;
 
 use fsdyno_model::cold::Cold;

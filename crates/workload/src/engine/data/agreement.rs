@@ -9,7 +9,7 @@ use super::fields::{Fields, Reader};
 use super::phase::LocatedGroup;
 use super::step::Known;
 use crate::engine::definition::{
-    Access, Amount, Distribution, End, Engine, Fileset, FilesetIndex, Op, Pick, SLOTS, Slot, Step,
+    Access, Amount, Distribution, End, Engine, Fileset, FilesetIndex, Op, SLOTS, Step,
 };
 
 /// Direct I/O is done at multiples of this, in bytes, which suits every device. Sizes that are drawn for a
@@ -75,7 +75,7 @@ fn check_slots(reader: &mut Reader<'_>, known: &Known<'_>, group: &LocatedGroup)
         opened.is_read_only &= is_read_only;
     }
     for (op, span) in &group.ops {
-        let Some(slot) = slot_of(op) else { continue };
+        let Some(slot) = op.slot() else { continue };
         let Some(opened) = &slots[slot] else {
             let message = format!(
                 "nothing in the group {} opens slot {slot}: add a step open or create before this",
@@ -96,30 +96,6 @@ fn check_slots(reader: &mut Reader<'_>, known: &Known<'_>, group: &LocatedGroup)
             );
             reader.wrong(span.clone(), message);
         }
-    }
-}
-
-/// The slot that must be open for an operation.
-pub(super) fn slot_of(op: &Op) -> Option<Slot> {
-    match op {
-        Op::Close { slot }
-        | Op::Read { slot, .. }
-        | Op::Write { slot, .. }
-        | Op::Append { slot, .. }
-        | Op::Overwrite { slot, .. }
-        | Op::Rewrite { slot, .. }
-        | Op::MmapRead { slot, .. }
-        | Op::MmapWrite { slot, .. }
-        | Op::Fsync { slot }
-        | Op::Fdatasync { slot }
-        | Op::SyncFileRange { slot }
-        | Op::Truncate { slot, .. }
-        | Op::Fallocate { slot, .. }
-        | Op::Punch { slot, .. }
-        | Op::Lock { slot }
-        | Op::SetXattr { slot, .. }
-        | Op::GetXattr { slot, .. } => Some(*slot),
-        _ => None,
     }
 }
 
@@ -248,27 +224,7 @@ fn check_end(reader: &mut Reader<'_>, groups: &[LocatedGroup]) {
 
 fn is_finite(step: &Step) -> bool {
     match step {
-        Step::Do(Op::Replay { .. }) => true,
-        Step::Do(op) => pick_of(op) == Some(Pick::Once),
+        Step::Do(op) => op.is_finite(),
         Step::Repeat { steps, .. } => steps.iter().any(is_finite),
-    }
-}
-
-/// How an operation chooses its entry.
-fn pick_of(op: &Op) -> Option<Pick> {
-    match op {
-        Op::Create { pick, .. }
-        | Op::Open { pick, .. }
-        | Op::Stat { pick, .. }
-        | Op::Readdir { pick, .. }
-        | Op::Unlink { pick, .. }
-        | Op::Mkdir { pick, .. }
-        | Op::Rmdir { pick, .. }
-        | Op::Rename { pick, .. }
-        | Op::Link { pick, .. }
-        | Op::Symlink { pick, .. }
-        | Op::CopyFileRange { pick, .. }
-        | Op::Reflink { pick, .. } => Some(*pick),
-        _ => None,
     }
 }

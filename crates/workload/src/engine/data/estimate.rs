@@ -159,12 +159,12 @@ fn appended_bytes(phase: &Phase, index: FilesetIndex, fileset: &Fileset) -> Opti
     let entries = fileset.entries;
     let mut per_task: f64 = 0.0;
     let mut is_shortened = false;
+    let mut at_first: f64 = 0.0;
     for group in &phase.groups {
         let opened = opened_by(group);
-        for task in &group.tasks {
-            let weights: f64 = group.tasks.iter().map(|task| task.weight).sum();
+        let mut in_steps = |steps: &[Step]| {
             let mut appended = 0.0;
-            walk(&task.steps, 1.0, &mut |op, times| match op {
+            walk(steps, 1.0, &mut |op, times| match op {
                 Op::Append { slot, bytes } if opened[*slot].contains(&index) => {
                     appended += times * expected_bytes(bytes, entries) as f64;
                 }
@@ -179,14 +179,19 @@ fn appended_bytes(phase: &Phase, index: FilesetIndex, fileset: &Fileset) -> Opti
                 }
                 _ => {}
             });
+            appended
+        };
+        let weights: f64 = group.tasks.iter().map(|task| task.weight).sum();
+        for task in &group.tasks {
             // A group that is no part of the count of tasks may do as many as the rest.
-            per_task +=
-                appended * if phase.end.tasks.is_some() { 1.0 } else { task.weight / weights };
+            let share = if phase.end.tasks.is_some() { 1.0 } else { task.weight / weights };
+            per_task += in_steps(&task.steps) * share;
         }
+        at_first += in_steps(&group.begin) * f64::from(group.jobs);
     }
-    let replayed = replayed_bytes(phase, index, fileset);
+    let once = replayed_bytes(phase, index, fileset).saturating_add(at_first as u64);
     if per_task == 0.0 {
-        return Some(replayed);
+        return Some(once);
     }
     // Where files are made anew meanwhile, each is appended to as often as tasks come by on average.
     let renewed = is_shortened.then_some(per_task * 2.0 * entries as f64);
@@ -195,14 +200,14 @@ fn appended_bytes(phase: &Phase, index: FilesetIndex, fileset: &Fileset) -> Opti
         (Some(renewed), Some(counted)) => renewed.min(counted),
         (renewed, counted) => renewed.or(counted)?,
     };
-    Some(replayed.saturating_add(bytes as u64))
+    Some(once.saturating_add(bytes as u64))
 }
 
 /// What a replay appends; each line of the list is done once.
 fn replayed_bytes(phase: &Phase, index: FilesetIndex, fileset: &Fileset) -> u64 {
     let mut is_replayed = false;
-    for task in phase.groups.iter().flat_map(|group| &group.tasks) {
-        walk(&task.steps, 1.0, &mut |op, _| {
+    for steps in phase.groups.iter().flat_map(all_steps) {
+        walk(steps, 1.0, &mut |op, _| {
             is_replayed |= matches!(op, Op::Replay { fileset } if *fileset == index);
         });
     }
@@ -218,14 +223,20 @@ fn replayed_bytes(phase: &Phase, index: FilesetIndex, fileset: &Fileset) -> u64 
 /// The filesets whose files a group opens in each slot.
 fn opened_by(group: &Group) -> [Vec<FilesetIndex>; SLOTS] {
     let mut opened: [Vec<FilesetIndex>; SLOTS] = Default::default();
-    for task in &group.tasks {
-        walk(&task.steps, 1.0, &mut |op, _| {
+    for steps in all_steps(group) {
+        walk(steps, 1.0, &mut |op, _| {
             if let Op::Create { fileset, slot, .. } | Op::Open { fileset, slot, .. } = op {
                 opened[*slot].push(*fileset);
             }
         });
     }
     opened
+}
+
+/// What the jobs of a group do before the phase and in it.
+fn all_steps(group: &Group) -> impl Iterator<Item = &[Step]> {
+    let tasks = group.tasks.iter().map(|task| &task.steps[..]);
+    std::iter::once(&group.begin[..]).chain(tasks)
 }
 
 /// Calls `each` for every operation with how often it is done in a task.
@@ -241,8 +252,8 @@ fn walk<'s>(steps: &'s [Step], times: f64, each: &mut dyn FnMut(&'s Op, f64)) {
 fn for_each_op(definition: &Definition, mut each: impl FnMut(&Op, &[Vec<FilesetIndex>; SLOTS])) {
     for group in definition.phases.iter().flat_map(|phase| &phase.groups) {
         let opened = opened_by(group);
-        for task in &group.tasks {
-            walk(&task.steps, 1.0, &mut |op, _| each(op, &opened));
+        for steps in all_steps(group) {
+            walk(steps, 1.0, &mut |op, _| each(op, &opened));
         }
     }
 }

@@ -152,22 +152,23 @@ impl<'p> Stage<'p> {
         let over = lives.live == 0 || lives.foreground == 0 || lives.failed.is_some();
         if over {
             // At once: nobody need wake up for that.
-            self.stop.store(true, Ordering::Relaxed);
-            lives.stopped = true;
-            self.changed.notify_all();
+            self.end(&mut lives);
         }
         drop(lives);
         self.semaphores.leave();
-        if over {
-            self.semaphores.stop();
-        }
     }
 
     fn end_phase(&self) {
-        self.stop.store(true, Ordering::Relaxed);
-        self.lock().stopped = true;
-        self.changed.notify_all();
+        self.end(&mut self.lock());
+    }
+
+    /// The semaphores first: who sees the end and leaves must not make those who wait think that nobody
+    /// posts any more.
+    fn end(&self, lives: &mut Lives) {
         self.semaphores.stop();
+        self.stop.store(true, Ordering::Relaxed);
+        lives.stopped = true;
+        self.changed.notify_all();
     }
 
     fn lock(&self) -> MutexGuard<'_, Lives> {

@@ -237,8 +237,7 @@ impl<'p> Planner<'p> {
         let mut memories = vec![Memory::default(); program.taken.len()];
         for instruction in program.tasks.iter().flatten() {
             if let Instruction::Do(action) = instruction
-                && let Some(Pick::Sequential) = super::program::pick_of(action.op)
-                && let Some(fileset) = super::program::fileset_of(action.op)
+                && let Some((fileset, Pick::Sequential)) = action.op.entry()
             {
                 let entries = u128::from(world.sets[fileset].layout.entries);
                 let start = entries * u128::from(job) / u128::from(program.group.jobs);
@@ -474,8 +473,7 @@ impl<'p> Planner<'p> {
         action: &'p Action<'p>,
         want: Want,
     ) -> Result<Entry, Call<'p>> {
-        let fileset = super::program::fileset_of(action.op).unwrap_or_default();
-        let how = super::program::pick_of(action.op).unwrap_or(Pick::Random);
+        let (fileset, how) = action.op.entry().unwrap_or((0, Pick::Random));
         let set = &self.world.sets[fileset];
         let memory = &mut self.memories[action.number];
         let taken = &self.program.taken[action.number];
@@ -506,7 +504,7 @@ impl<'p> Planner<'p> {
 
     /// Has the operation begin anew later, with the entry that it had picked.
     pub(super) fn later(&mut self, action: &'p Action<'p>) -> Call<'p> {
-        if super::program::pick_of(action.op) == Some(Pick::Once) {
+        if action.op.is_finite() {
             self.memories[action.number].cursor -= 1;
         }
         Call::Blocked

@@ -128,10 +128,11 @@ impl<'d> Program<'d> {
     #[must_use]
     pub fn share_taken(&self, world: &World<'_>) -> Option<f64> {
         let shares = self.actions().filter_map(|action| {
-            let set = &world.sets[fileset_of(action.op)?];
+            let (fileset, Pick::Once) = action.op.entry()? else { return None };
+            let set = &world.sets[fileset];
             let whole = match action.op {
                 Op::Replay { .. } => set.lines.len() as u64,
-                op => (pick_of(op)? == Pick::Once).then_some(set.layout.entries)?,
+                _ => set.layout.entries,
             };
             let taken = self.taken[action.number].load(Ordering::Relaxed);
             Some(taken as f64 / whole.max(1) as f64)
@@ -146,8 +147,7 @@ impl<'d> Program<'d> {
         let drawn = &self.tasks[..self.first.unwrap_or(self.tasks.len())];
         drawn.iter().all(|task| {
             task.iter().any(|instruction| {
-                let Instruction::Do(action) = instruction else { return false };
-                matches!(action.op, Op::Replay { .. }) || pick_of(action.op) == Some(Pick::Once)
+                matches!(instruction, Instruction::Do(action) if action.op.is_finite())
             })
         })
     }
@@ -239,11 +239,11 @@ impl<'d> Flat<'_, 'd> {
         let kind_of = |index: usize| {
             sets.get(index).map(|set| set.kind).ok_or("there is no such fileset".to_owned())
         };
-        if slot_of(op).is_some_and(|slot| slot >= SLOTS) {
+        if op.slot().is_some_and(|slot| slot >= SLOTS) {
             return Err(format!("slots are 0 … {}", SLOTS - 1));
         }
-        let from = fileset_of(op).map(kind_of).transpose()?;
-        let into = into_of(op).map(kind_of).transpose()?;
+        let from = op.entry().map(|(fileset, _)| kind_of(fileset)).transpose()?;
+        let into = op.into().map(kind_of).transpose()?;
         let wants = |wanted: &[EntryKind], found: Option<EntryKind>| match found {
             Some(kind) if !wanted.contains(&kind) => Err(format!("{op:?}: a fileset of {kind:?}")),
             _ => Ok(()),
@@ -267,16 +267,16 @@ impl<'d> Flat<'_, 'd> {
             }
             _ => {}
         }
-        if let (Some(Pick::Index(index)), Some(fileset)) = (pick_of(op), fileset_of(op)) {
+        if let Some((fileset, Pick::Index(index))) = op.entry() {
             let set = &sets[fileset];
             if index >= set.layout.entries {
                 let (name, entries) = (&set.layout.name, set.layout.entries);
                 return Err(format!("fileset {name} has no entry {index}, only {entries}"));
             }
         }
-        match (op, fileset_of(op)) {
-            (Op::Replay { .. }, Some(fileset)) if sets[fileset].lines.is_empty() => {
-                Err(format!("fileset {} has no list to replay", sets[fileset].layout.name))
+        match op {
+            Op::Replay { fileset } if sets[*fileset].lines.is_empty() => {
+                Err(format!("fileset {} has no list to replay", sets[*fileset].layout.name))
             }
             _ => Ok(()),
         }
@@ -296,81 +296,6 @@ fn block_of(amount: &Amount) -> Result<u64, String> {
             bytes @ 1..=BLOCK_BYTES => Ok(bytes),
             bytes => Err(format!("a block has 1 … {BLOCK_BYTES} bytes, not {bytes}")),
         },
-    }
-}
-
-/// The pick of an operation that has one.
-pub fn pick_of(op: &Op) -> Option<Pick> {
-    match op {
-        Op::Create { pick, .. }
-        | Op::Open { pick, .. }
-        | Op::Stat { pick, .. }
-        | Op::Readdir { pick, .. }
-        | Op::Unlink { pick, .. }
-        | Op::Mkdir { pick, .. }
-        | Op::Rmdir { pick, .. }
-        | Op::Rename { pick, .. }
-        | Op::Link { pick, .. }
-        | Op::Symlink { pick, .. }
-        | Op::CopyFileRange { pick, .. }
-        | Op::Reflink { pick, .. } => Some(*pick),
-        _ => None,
-    }
-}
-
-/// The fileset that an operation picks from.
-pub fn fileset_of(op: &Op) -> Option<usize> {
-    match op {
-        Op::Create { fileset, .. }
-        | Op::Open { fileset, .. }
-        | Op::Stat { fileset, .. }
-        | Op::Readdir { fileset, .. }
-        | Op::Unlink { fileset, .. }
-        | Op::Mkdir { fileset, .. }
-        | Op::Rmdir { fileset, .. }
-        | Op::Rename { fileset, .. }
-        | Op::Link { fileset, .. }
-        | Op::Symlink { fileset, .. }
-        | Op::CopyFileRange { fileset, .. }
-        | Op::Reflink { fileset, .. }
-        | Op::Replay { fileset } => Some(*fileset),
-        _ => None,
-    }
-}
-
-fn into_of(op: &Op) -> Option<usize> {
-    match op {
-        Op::Rename { into, .. }
-        | Op::Link { into, .. }
-        | Op::Symlink { into, .. }
-        | Op::CopyFileRange { into, .. }
-        | Op::Reflink { into, .. } => Some(*into),
-        _ => None,
-    }
-}
-
-fn slot_of(op: &Op) -> Option<usize> {
-    match op {
-        Op::Create { slot, .. }
-        | Op::Open { slot, .. }
-        | Op::Close { slot }
-        | Op::Read { slot, .. }
-        | Op::Write { slot, .. }
-        | Op::Append { slot, .. }
-        | Op::Overwrite { slot, .. }
-        | Op::Rewrite { slot, .. }
-        | Op::MmapRead { slot, .. }
-        | Op::MmapWrite { slot, .. }
-        | Op::Fsync { slot }
-        | Op::Fdatasync { slot }
-        | Op::SyncFileRange { slot }
-        | Op::Truncate { slot, .. }
-        | Op::Fallocate { slot, .. }
-        | Op::Punch { slot, .. }
-        | Op::Lock { slot }
-        | Op::SetXattr { slot, .. }
-        | Op::GetXattr { slot, .. } => Some(*slot),
-        _ => None,
     }
 }
 

@@ -172,14 +172,8 @@ impl<C: MoreCalls> Executor<'_, C> {
                     match waited {
                         Waited::Taken => 0,
                         Waited::Stopped => return Ok(End::Over),
-                        // The others may have seen the end of the phase before the semaphores did; and
-                        // what only loads ends with those that it waits for.
-                        Waited::Stuck
-                            if job.program.group.background
-                                || job.stage.stop.load(Ordering::Relaxed) =>
-                        {
-                            return Ok(End::Over);
-                        }
+                        // What only loads ends with those that it waits for.
+                        Waited::Stuck if job.program.group.background => return Ok(End::Over),
                         Waited::Stuck => anyhow::bail!(
                             "group {}: every job waits for a semaphore that nobody posts any more",
                             job.program.group.name
