@@ -199,6 +199,7 @@ mod tests {
             finished: None,
             command: String::new(),
             trials: 1,
+            stopped: None,
             seed: 1,
             size_bytes: 1,
             environment: Environment::default(),

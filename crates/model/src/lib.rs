@@ -16,6 +16,7 @@
 //! | [`workload`] | the workload grammar of the command line |
 //! | [`plan`] | a plan, and its TOML form with every error located |
 //! | [`toml_reader`] | walking TOML so that every error has its place |
+//! | [`stop`] | when trials end: a fixed number, or settled comparisons |
 //! | [`ladder`] | one workload under ever heavier loads |
 //! | [`outcome`] | how a trial ended |
 //! | [`record`] | what a trial measured |
@@ -48,6 +49,7 @@ mod plan_toml;
 pub mod record;
 pub mod report_data;
 pub mod result;
+pub mod stop;
 pub mod target;
 pub mod toml_reader;
 pub mod trace;

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::diagnostic::Diagnostic;
 use crate::info::Names;
 use crate::ladder::Ladder;
+use crate::stop::StopRule;
 use crate::target::{DeviceSpec, Ground, TargetSpec};
 use crate::trace::TraceMode;
 use crate::workload::{self, WorkloadSpec};
@@ -33,12 +34,18 @@ pub struct Plan {
     /// Whether a first impression was asked for instead of a measurement.
     #[serde(default)]
     pub quick: bool,
-    /// Trials of each target and workload.
+    /// Greatest number of trials of each target and workload; all of them where `stop` is null.
     pub trials: u32,
+    /// When trials end before that; null: never.
+    #[serde(default)]
+    pub stop: Option<StopRule>,
     /// Seed of the order and of everything that is drawn.
     pub seed: u64,
     /// No trial starts after this many seconds; null for no limit.
     pub max_time_s: Option<u64>,
+    /// No trial beyond the least number of `stop` starts after this many seconds; null for no such limit.
+    #[serde(default)]
+    pub further_time_s: Option<u64>,
     /// Longest time for one trial, in seconds.
     pub trial_timeout_s: u64,
     /// Size of an image whose target names none.
@@ -65,8 +72,10 @@ impl Plan {
             title: None,
             quick,
             trials: if quick { QUICK_TRIALS } else { DEFAULT_TRIALS },
+            stop: None,
             seed: DEFAULT_SEED,
             max_time_s: None,
+            further_time_s: None,
             trial_timeout_s: DEFAULT_TRIAL_TIMEOUT_S,
             size_bytes: DEFAULT_SIZE_BYTES,
             directory: None,

@@ -15,6 +15,7 @@ use crate::outcome::Outcome;
 use crate::record::{
     CpuRecord, DeviceRecord, FsckRecord, Role, Sample, StageTimes, VerifyRecord, Warning,
 };
+use crate::stop::Stopped;
 use crate::trace::TraceRecord;
 use crate::workload::WorkloadSpec;
 
@@ -50,8 +51,13 @@ pub struct RunInfo {
     pub finished: Option<String>,
     /// The command line that starts it again.
     pub command: String,
-    /// Trials planned for each target and workload.
+    /// Trials planned for each target and workload; where `stopped` is not null, the most that were made
+    /// of one.
     pub trials: u32,
+    /// How trials ended that were to go on until the comparisons are settled; null where their number
+    /// was fixed.
+    #[serde(default)]
+    pub stopped: Option<Stopped>,
     /// Seed of the order and of everything that is drawn.
     pub seed: u64,
     /// Size of an image in bytes.

@@ -135,6 +135,7 @@ fn run_info() -> RunInfo {
         finished: Some("2026-01-02T04:06:05Z".to_owned()),
         command: "fsdyno compare ext4 xfs btrfs --workload compilebench".to_owned(),
         trials: 3,
+        stopped: None,
         seed: 1,
         size_bytes: 8 << 30,
         environment: Environment {

@@ -129,6 +129,7 @@ fn assembled(plan: &Plan, trials: &[TrialRecord], warnings: Vec<Warning>) -> Run
         finished: Some("2026-01-02T03:06:05Z".to_owned()),
         command: "fsdyno compare ext4 xfs btrfs".to_owned(),
         trials: plan.trials,
+        stopped: None,
         seed: plan.seed,
         size_bytes: 3 << 30,
         environment: Environment {

@@ -148,6 +148,7 @@ pub fn result_of(store: &Store, run: &StoredRun) -> anyhow::Result<RunResult> {
         finished: run.finished_unix_ns.map(rfc3339),
         command: run.command.clone(),
         trials: run.plan.trials,
+        stopped: None,
         seed: run.plan.seed,
         size_bytes: run.plan.size_bytes,
         environment: run.environment.clone(),
