@@ -69,9 +69,33 @@ pub fn ci95_of_median(values: &[f64]) -> Option<Interval> {
 /// The 95 % interval of the mean of normally distributed values; `None` with fewer than two values
 /// or when one is not finite.
 pub(crate) fn t_interval(values: &[f64]) -> Option<Interval> {
+    t_interval_at(values, 0.05)
+}
+
+/// The interval of the mean of normally distributed values that misses it with the chance `alpha`; `None`
+/// with fewer than two values or when one is not finite.
+pub(crate) fn t_interval_at(values: &[f64], alpha: f64) -> Option<Interval> {
     let (centre, standard_error) = mean_and_standard_error(values)?;
-    let half = students_t(values.len())?.inverse_cdf(0.975) * standard_error;
+    let half = if standard_error > 0.0 {
+        students_t(values.len())?.inverse_cdf(1.0 - alpha / 2.0) * standard_error
+    } else {
+        0.0
+    };
     Some(Interval { low: centre - half, high: centre + half })
+}
+
+/// The least chance at which an interval of the mean lies wholly within `band`: twice the p of the nearer
+/// end. 1 where the mean itself lies outside of it.
+pub(crate) fn p_of_mean_outside(values: &[f64], band: Interval) -> Option<f64> {
+    let (centre, standard_error) = mean_and_standard_error(values)?;
+    let room = (centre - band.low).min(band.high - centre);
+    if room <= 0.0 {
+        return Some(1.0);
+    }
+    if standard_error == 0.0 {
+        return Some(0.0);
+    }
+    Some((2.0 * students_t(values.len())?.sf(room / standard_error)).min(1.0))
 }
 
 /// Two-sided p of the hypothesis that the mean is zero. Values without any scatter give 1 when they

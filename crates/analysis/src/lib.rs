@@ -7,6 +7,7 @@
 //! |---|---|
 //! | [`interval`] | median, mean and the 95 % interval of one target |
 //! | [`compare`] | targets against the best of them, paired by block |
+//! | [`stopping`] | when a run may end, and the level that each look at it may use |
 //! | [`series`] | the values of completed trials by phase, target and block |
 //! | [`summary`] | the rows of the summary |
 //! | [`verdict`] | what the numbers say, in words |
@@ -21,12 +22,14 @@
 pub mod assemble;
 pub mod calibration;
 pub mod compare;
+mod contest;
 pub mod curve;
 pub mod explain;
 pub mod interval;
 pub mod percentile;
 pub mod ratio;
 pub mod series;
+pub mod stopping;
 pub mod summary;
 pub mod trace;
 pub mod verdict;
