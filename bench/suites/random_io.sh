@@ -31,11 +31,13 @@ run_fio_as() { # SIDE OPTION...
     local side=$1 engine rw depth
     shift
     read -r engine rw depth <<<"$random_io_case"
-    local options=(--name=job --filename="$scratch/work/file" --size="$random_io_size" --bs=4k --rw="$rw"
+    local options=(--name=job --directory="$scratch/work" --filename=file --size="$random_io_size" --bs=4k --rw="$rw"
         --ioengine="$engine" --iodepth="$depth" --norandommap=1 --invalidate=0 --overwrite=1 "$@")
     # Makes the file, finds it there, works on it.
     measure fio "${options[@]}" --create_only=1
     measure fio "${options[@]}" --create_only=1
+    # As our side does by writing it: whole in the page cache, on whatever filesystem.
+    cat "$scratch/work/file" >/dev/null
     local start_s
     start_s=$(awk -v u="$user_s" -v s="$system_s" 'BEGIN { print u + s }')
     measure fio "${options[@]}" --time_based --runtime="$random_io_seconds" --output-format=json
