@@ -10,6 +10,7 @@ use fsdyno_model::result::{PhaseResult, RunInfo, RunResult, TargetResult, TrialR
 use fsdyno_model::target::{Ground, TargetSpec};
 use fsdyno_model::workload::WorkloadSpec;
 
+use crate::audit;
 use crate::calibration;
 use crate::interval;
 use crate::percentile;
@@ -40,8 +41,10 @@ pub fn assemble(
     // Figures of a traced trial explain; they count nowhere.
     let is_measured = |trial: &&TrialRecord| trial.role == Role::Measured;
     let measured: Vec<TrialRecord> = trials.iter().filter(is_measured).cloned().collect();
+    let audit = audit::audit(plan, &run.environment, &measured);
     RunResult {
         schema_version: SCHEMA_VERSION,
+        audit,
         run,
         targets: plan.targets.iter().map(|target| target_result(target, &in_order)).collect(),
         workloads: plan.workloads.clone(),

@@ -11,6 +11,7 @@
 //! | [`series`] | the values of completed trials by phase, target and block |
 //! | [`summary`] | the rows of the summary |
 //! | [`verdict`] | what the numbers say, in words |
+//! | [`mod@audit`] | whether targets were measured under the same conditions |
 //! | [`calibration`] | whether a load tells targets apart, and whether to try a heavier one |
 //! | [`explain`] | what a traced trial says beside those whose figures count |
 //! | [`percentile`] | latency histograms into percentiles |
@@ -20,6 +21,7 @@
 #![forbid(unsafe_code)]
 
 pub mod assemble;
+pub mod audit;
 pub mod calibration;
 pub mod compare;
 mod contest;

@@ -7,6 +7,7 @@
 //! the thread that started them.
 
 pub mod aged;
+mod facts;
 
 use std::fmt;
 use std::fs;
@@ -19,7 +20,7 @@ use fsdyno_model::record::{FsckRecord, TargetFacts};
 use fsdyno_model::target::{FreshSpec, Ground, TargetSpec};
 use fsdyno_model::wire::Watch;
 use fsdyno_sys::block::DeviceNumber;
-use fsdyno_sys::{block as sys_block, mount};
+use fsdyno_sys::mount;
 
 use crate::command::{self, CommandError, CommandSpec};
 use crate::device::image::Contents;
@@ -327,7 +328,7 @@ impl<'w> Stand<'w> {
             }
             Base::Directory(directory) => {
                 let mounted = mount::mount_containing(directory).ok().flatten();
-                let number = mounted.as_ref().and_then(device_under);
+                let number = mounted.as_ref().and_then(facts::device_under);
                 let definition = mounted.and_then(|mounted| filesystem::by_name(&mounted.fs_type));
                 (number.into_iter().collect(), None, definition)
             }
@@ -352,8 +353,8 @@ impl<'w> Stand<'w> {
     #[must_use]
     pub fn facts(&self) -> TargetFacts {
         match &self.base {
-            Base::Fresh(fresh) => fresh_facts(fresh, self.limits.command),
-            Base::Directory(directory) => directory_facts(directory),
+            Base::Fresh(fresh) => facts::of_fresh(fresh, self.limits.command),
+            Base::Directory(directory) => facts::of_directory(directory),
         }
     }
 
@@ -518,66 +519,4 @@ fn mount_with(fresh: &mut Fresh, more: &str) -> Result<(), String> {
         .map_err(|error| error.to_string())?;
     fresh.mounted = true;
     Ok(())
-}
-
-fn fresh_facts(fresh: &Fresh, limit: Duration) -> TargetFacts {
-    let mounted = mount::mounts().unwrap_or_default();
-    let mounted =
-        mounted.into_iter().rev().find(|mounted| mounted.mount_point == fresh.mount_point);
-    let mkfs_effective = (fresh.definition.read_back)(fresh.members(), &fresh.mount_point, limit);
-    let mut facts = fresh.device.facts();
-    if let Some(name) = device::kernel_name(fresh.device.number())
-        && Path::new("/sys/fs/ext4").join(name).exists()
-    {
-        facts.insert("filesystem_driver".to_owned(), "ext4".to_owned());
-    }
-    let journal = fresh.journal.as_ref().map(Device::facts).unwrap_or_default();
-    facts.extend(journal.into_iter().map(|(name, value)| (format!("journal.{name}"), value)));
-    TargetFacts {
-        mount_effective: mounted.map(|mounted| mounted.effective_options()),
-        mkfs_command: fresh.mkfs_command.clone(),
-        mkfs_effective: mkfs_effective.unwrap_or_default(),
-        device: facts,
-    }
-}
-
-fn directory_facts(directory: &Path) -> TargetFacts {
-    let Ok(Some(mounted)) = mount::mount_containing(directory) else {
-        return TargetFacts::default();
-    };
-    let mut facts = std::collections::BTreeMap::new();
-    let mut add = |name: &str, value: String| facts.insert(name.to_owned(), value);
-    add("kind", "directory".to_owned());
-    add("directory", directory.display().to_string());
-    add("filesystem", mounted.fs_type.clone());
-    add("mount_point", mounted.mount_point.display().to_string());
-    add("source", mounted.source.clone());
-    if let Ok(space) = fsdyno_sys::file::free_space(directory) {
-        add("filesystem_size_bytes", space.total.to_string());
-        add("filesystem_free_bytes", space.free.to_string());
-    }
-    if let Some(number) = device_under(&mounted) {
-        add("number", number.to_string());
-        facts.extend(device::queue_facts(number));
-        if let Some(name) = device::kernel_name(number) {
-            let path = PathBuf::from("/dev").join(name);
-            if let Ok(size) = sys_block::size_bytes(&path) {
-                facts.insert("size_bytes".to_owned(), size.to_string());
-            }
-            facts.insert("path".to_owned(), path.display().to_string());
-        }
-    }
-    let mount_effective = Some(mounted.effective_options());
-    TargetFacts { mount_effective, device: facts, ..TargetFacts::default() }
-}
-
-/// The block device under a mount; for btrfs the one that its source names.
-fn device_under(mounted: &mount::MountInfo) -> Option<DeviceNumber> {
-    if mounted.device.major != 0 {
-        return Some(mounted.device).filter(|number| number.sysfs_path().exists());
-    }
-    if !mounted.source.starts_with('/') {
-        return None;
-    }
-    sys_block::device_number(Path::new(&mounted.source)).ok()
 }

@@ -23,6 +23,7 @@
 //! | [`activity`] | what the machine did meanwhile |
 //! | [`trace`] | block traces |
 //! | [`io_graph`] | what a block trace shows |
+//! | [`audit`] | whether targets were measured under the same conditions |
 //! | [`environment`] | where it was measured |
 //! | [`wire`] | what the phase runner is told and what it answers |
 //! | [`metric`] | the list of metrics and how each is read off a record |
@@ -33,6 +34,7 @@
 
 pub mod activity;
 pub mod age;
+pub mod audit;
 pub mod cold;
 pub mod cpu_group;
 pub mod diagnostic;

@@ -9,6 +9,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::age::AgeRecord;
+use crate::audit::Audit;
 use crate::cold::Cold;
 use crate::environment::Environment;
 use crate::outcome::Outcome;
@@ -36,6 +37,9 @@ pub struct RunResult {
     pub summary: Vec<SummaryRow>,
     /// The verdict of each workload, in words.
     pub verdicts: Vec<Verdict>,
+    /// Whether the targets were measured under the same conditions.
+    #[serde(default)]
+    pub audit: Audit,
 }
 
 /// What is known of a run as a whole.

@@ -97,6 +97,15 @@ impl BlockTarget {
             add("given_as", device::shown(&self.given, &self.path));
         }
         let disk = sys_block::parent_disk(self.number).ok().flatten().unwrap_or(self.number);
+        // Where on which disk it lies: a partition states its first sector.
+        if let Some(name) = device::kernel_name(disk) {
+            add("disk", name);
+        }
+        if let Ok(start) = fs::read_to_string(self.number.sysfs_path().join("start"))
+            && let Ok(sectors) = start.trim().parse::<u64>()
+        {
+            add("start_bytes", sectors.saturating_mul(512).to_string());
+        }
         if let Ok(model) = fs::read_to_string(disk.sysfs_path().join("device/model")) {
             add("model", model.trim().to_owned());
         }

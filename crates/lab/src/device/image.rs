@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 
 use fsdyno_model::units::human_bytes;
 use fsdyno_sys::block::DeviceNumber;
+use fsdyno_sys::fiemap::{self, ExtentBuffer, MapOptions};
 use fsdyno_sys::loopdev::{LoopDevice, LoopOptions};
 use fsdyno_sys::{file, mount};
 
@@ -118,6 +119,11 @@ impl LoopImage {
         add("image", self.file.display().to_string());
         if let Ok(found) = fs::metadata(&self.file) {
             add("image_allocated_bytes", (found.blocks() * 512).to_string());
+        }
+        let plain = MapOptions { sync: false, xattr: false };
+        if let Ok(Some(first)) = fiemap::first_extent(&self.handle, plain, &mut ExtentBuffer::new())
+        {
+            add("image_position_bytes", first.physical_bytes.to_string());
         }
         if let Ok(Some(host)) = mount::mount_containing(&self.file) {
             add("backing_filesystem", host.fs_type.clone());

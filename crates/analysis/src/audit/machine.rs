@@ -1,0 +1,78 @@
+//! Rules about the machine: one kernel, its settings and the versions of the tools. Within a run they
+//! are the same by construction; they are told, since between runs they are not.
+
+use fsdyno_model::audit::Judgement;
+
+use super::subject::{Fact, Subject};
+use super::{Asked, Rule, Scope, fine, unfair};
+
+/// The rules.
+pub static RULES: &[Rule] = &[
+    Rule {
+        name: "kernel",
+        title: "kernel",
+        reason: "Filesystems change with every kernel. ext2 and ext3 are served by the driver of ext4 on most.",
+        source: "uname(2), /proc/filesystems",
+        scope: Scope::Target,
+        asked: Asked::Never,
+        unknown: Judgement::Fine,
+        judged: "Not comparable where they differ, which happens only in merged runs.",
+        read: |subject| {
+            let release = subject.environment.kernel_release.as_ref()?;
+            let driver =
+                subject.device("filesystem_driver").filter(|it| it.key != subject.filesystem());
+            let shown = match driver {
+                Some(driver) => format!("{release} (driver {})", driver.shown),
+                None => release.clone(),
+            };
+            Some(Fact::keyed(shown, release.as_str()))
+        },
+        judge: |_| unfair("one kernel was compared with another"),
+        when_same: None,
+    },
+    Rule {
+        name: "tools",
+        title: "version of mkfs",
+        reason: "Defaults of a filesystem are those of its mkfs.",
+        source: "mke2fs.conf(5), mkfs.xfs(8), mkfs.btrfs(8)",
+        scope: Scope::Target,
+        asked: Asked::Never,
+        unknown: Judgement::Fine,
+        judged: "Fine: each filesystem has its own tool.",
+        read: mkfs_version,
+        judge: |_| fine(),
+        when_same: None,
+    },
+    Rule {
+        name: "dirty-limits",
+        title: "limits of dirty pages",
+        reason: "How much may wait in memory decides when writing becomes as slow as the device.",
+        source: "Documentation/admin-guide/sysctl/vm.rst (dirty_ratio, dirty_background_ratio)",
+        scope: Scope::Target,
+        asked: Asked::Never,
+        unknown: Judgement::Fine,
+        judged: "Not comparable where they differ, which happens only in merged runs.",
+        read: dirty_limits,
+        judge: |_| unfair("more may wait in memory on one of them"),
+        when_same: None,
+    },
+];
+
+fn mkfs_version(subject: &Subject<'_>) -> Option<Fact> {
+    let fresh = subject.fresh()?;
+    let tool = format!("mkfs.{}", fresh.filesystem);
+    let version = subject.environment.tools.get(&tool)?.as_ref()?;
+    Some(Fact::of(version.as_str()))
+}
+
+fn dirty_limits(subject: &Subject<'_>) -> Option<Fact> {
+    let setting = |name: &str| subject.environment.sysctl.get(name)?.clone();
+    let limit = |what: &str| {
+        let bytes = setting(&format!("vm.{what}_bytes")).filter(|bytes| bytes != "0");
+        let ratio = || Some(format!("{} %", setting(&format!("vm.{what}_ratio"))?));
+        bytes.map(|bytes| format!("{bytes} B")).or_else(ratio)
+    };
+    let (dirty, background) = (limit("dirty")?, limit("dirty_background")?);
+    let expire = setting("vm.dirty_expire_centisecs")?;
+    Some(Fact::of(format!("{dirty}, background {background}, after {expire} cs")))
+}
