@@ -15,6 +15,7 @@ use crate::calibration;
 use crate::interval;
 use crate::percentile;
 use crate::series::WorkloadOrder;
+use crate::stopping::Looks;
 use crate::summary;
 use crate::verdict;
 
@@ -48,7 +49,7 @@ pub fn assemble(
         run,
         targets: plan.targets.iter().map(|target| target_result(target, &in_order)).collect(),
         workloads: plan.workloads.clone(),
-        summary: summary::summarize(&labels, &orders, &measured),
+        summary: summary::summarize(&labels, &orders, &measured, &Looks::of(plan)),
         verdicts: verdicts(plan, &labels, &orders, &measured),
         trials: in_order.into_iter().map(trial_result).collect(),
     }
@@ -62,8 +63,9 @@ fn verdicts(
     orders: &[WorkloadOrder<'_>],
     trials: &[TrialRecord],
 ) -> Vec<Verdict> {
+    let of_each = verdict::verdicts(labels, orders, trials, &Looks::of(plan));
     let mut told = Vec::new();
-    for (index, verdict) in verdict::verdicts(labels, orders, trials).into_iter().enumerate() {
+    for (index, verdict) in of_each.into_iter().enumerate() {
         let Some((ladder, rung_index)) = plan.ladder_of(index) else {
             told.push(verdict);
             continue;

@@ -17,6 +17,7 @@ use fsdyno_model::units;
 use crate::compare::{self, Blocks, FAMILY_ERROR};
 use crate::interval;
 use crate::series::{Series, WorkloadOrder};
+use crate::stopping::Looks;
 
 /// Why a search went no further than a rung.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -254,9 +255,10 @@ impl<'a> Search<'a> {
         let pairs: Vec<(usize, usize)> = (0..measured.len())
             .flat_map(|a| (a + 1..measured.len()).map(move |b| (a, b)))
             .collect();
+        let looks = Looks::of(self.plan);
         let p: Vec<Option<f64>> = pairs
             .iter()
-            .map(|(a, b)| compare::paired(&measured[*a].1, &measured[*b].1).p)
+            .map(|(a, b)| compare::paired(&measured[*a].1, &measured[*b].1, &looks).p)
             .collect();
         let share = FAMILY_ERROR / self.ladder.rung_count.max(1) as f64;
         let apart = compare::holm(&p).into_iter().map(|p| p.is_some_and(|p| p <= share));

@@ -3,17 +3,17 @@
 //! A block holds every target once, close together in time, so what slows a whole block (a busy
 //! neighbour, a warm disk) is the same for all in it. Targets are therefore compared by the ratio
 //! within each block where both completed, never by whether their intervals overlap. The test is the
-//! paired t on the logarithms of the ratios, and Holm's step-down method holds the chance of even
-//! one false difference among the targets of a phase at 5 %.
-//!
-//! The best is found with the same data that it is then tested with, which favours it a little when
-//! there are many targets; a close result deserves more trials.
+//! paired t on the logarithms of the ratios, and Holm's step-down method over all pairs of targets holds the
+//! chance of even one false difference among the targets of a phase at 5 %, whichever of them came out best.
+//! Where trials end by what they show, the levels are those of [`crate::stopping`].
 
 use std::collections::BTreeMap;
 
 use fsdyno_model::metric::Better;
 
 use crate::interval::{self, Interval};
+use crate::pairs::Pairs;
+use crate::stopping::Looks;
 
 /// The value of each block, by the number of the block.
 pub type Blocks = BTreeMap<u32, f64>;
@@ -29,10 +29,16 @@ pub struct Paired {
     /// Geometric mean of the ratios to the other; `None` without blocks or when a value is not
     /// positive.
     pub ratio: Option<f64>,
-    /// 95 % interval of the ratio; `None` with fewer than two blocks.
+    /// 95 % interval of the ratio; `None` with fewer than two blocks, and before the first look.
     pub ratio_ci95: Option<Interval>,
-    /// Two-sided p that there is no difference; `None` with fewer than two blocks.
+    /// Two-sided p that there is no difference, counting all looks; `None` with fewer than two blocks, and
+    /// before the first look.
     pub p: Option<f64>,
+    /// The same that the difference is beyond the band of sameness; `None` without a stop rule, too.
+    pub p_same: Option<f64>,
+    /// Hedges' g of the logarithms: their mean in units of their standard deviation, corrected for the few;
+    /// `None` with fewer than three blocks or without scatter.
+    pub hedges_g: Option<f64>,
 }
 
 /// Compares `values` with `reference` over the blocks that both have.
@@ -40,28 +46,37 @@ pub struct Paired {
 /// When a value is zero or negative there are no ratios, and p is that of the plain differences.
 /// Differences without any scatter are told apart with p = 0, equal values have p = 1.
 #[must_use]
-pub fn paired(values: &Blocks, reference: &Blocks) -> Paired {
+pub fn paired(values: &Blocks, reference: &Blocks, looks: &Looks) -> Paired {
     let pairs: Vec<(f64, f64)> = values
         .iter()
         .filter_map(|(block, value)| reference.get(block).map(|other| (*value, *other)))
         .collect();
     if pairs.iter().any(|(value, other)| *value <= 0.0 || *other <= 0.0) {
         let differences: Vec<f64> = pairs.iter().map(|(value, other)| value - other).collect();
-        let p = interval::p_of_zero_mean(&differences);
-        return Paired { blocks: pairs.len(), ratio: None, ratio_ci95: None, p };
+        let p = looks.p(interval::p_of_zero_mean(&differences), pairs.len());
+        let are_equal = differences.iter().all(|difference| *difference == 0.0);
+        let p_same = looks.band().filter(|_| are_equal).and(looks.p(Some(0.0), pairs.len()));
+        let (ratio, ratio_ci95, hedges_g) = (None, None, None);
+        return Paired { blocks: pairs.len(), ratio, ratio_ci95, p, p_same, hedges_g };
     }
     let logarithms: Vec<f64> = pairs.iter().map(|(value, other)| (value / other).ln()).collect();
-    of_log_ratios(&logarithms)
+    of_log_ratios(&logarithms, looks)
 }
 
 /// The comparison that the logarithms of the ratios of each block amount to.
 #[must_use]
-pub fn of_log_ratios(logarithms: &[f64]) -> Paired {
+pub fn of_log_ratios(logarithms: &[f64], looks: &Looks) -> Paired {
+    let blocks = logarithms.len();
+    let alpha = looks.alpha(blocks);
+    let ends = interval::t_interval_at(logarithms, alpha).filter(|_| alpha > 0.0);
+    let p_same = looks.band().and_then(|band| interval::p_of_mean_outside(logarithms, band));
     Paired {
-        blocks: logarithms.len(),
+        blocks,
         ratio: interval::mean(logarithms).map(f64::exp),
-        ratio_ci95: interval::t_interval(logarithms).map(|ends| ends.map(f64::exp)),
-        p: interval::p_of_zero_mean(logarithms),
+        ratio_ci95: ends.map(|ends| ends.map(f64::exp)),
+        p: looks.p(interval::p_of_zero_mean(logarithms), blocks),
+        p_same: looks.p(p_same, blocks),
+        hedges_g: interval::hedges_g(logarithms),
     }
 }
 
@@ -97,42 +112,50 @@ pub struct Standing {
     pub tied_with_best: bool,
 }
 
-/// How each of `targets` stands; one without values is neither best nor tied, and where neither way
-/// is better no target is.
+/// The target with the best median; the first of equals. `None` without values, and where neither way is
+/// better.
 #[must_use]
-pub fn standings(targets: &[Blocks], better: Option<Better>) -> Vec<Standing> {
+pub fn best(targets: &[Blocks], better: Option<Better>) -> Option<usize> {
+    ranked(targets, better).first().copied()
+}
+
+/// The targets that have values, best median first, equals in the order in which they were given; none where
+/// neither way is better.
+#[must_use]
+pub fn ranked(targets: &[Blocks], better: Option<Better>) -> Vec<usize> {
+    let Some(better) = better else { return Vec::new() };
+    let mut medians: Vec<(usize, f64)> =
+        targets.iter().enumerate().filter_map(|(index, it)| Some((index, median(it)?))).collect();
+    medians.sort_by(|(_, a), (_, b)| match better {
+        Better::Higher => b.total_cmp(a),
+        Better::Lower => a.total_cmp(b),
+    });
+    medians.into_iter().map(|(index, _)| index).collect()
+}
+
+fn median(blocks: &Blocks) -> Option<f64> {
+    interval::median(&blocks.values().copied().collect::<Vec<f64>>())
+}
+
+/// All pairs of `targets`.
+#[must_use]
+pub fn pairs(targets: &[Blocks], looks: &Looks) -> Pairs {
+    Pairs::of(targets.len(), |a, b| paired(&targets[a], &targets[b], looks))
+}
+
+/// How each of `targets` stands, given all their `pairs`; one without values is neither best nor tied, and
+/// where neither way is better no target is.
+#[must_use]
+pub fn standings(targets: &[Blocks], pairs: &Pairs, better: Option<Better>) -> Vec<Standing> {
     let none = Standing { best: false, tied_with_best: false };
-    let medians: Vec<Option<f64>> = targets
-        .iter()
-        .map(|blocks| interval::median(&blocks.values().copied().collect::<Vec<f64>>()))
-        .collect();
-    let present = medians.iter().flatten().copied();
-    let best = match better {
-        Some(Better::Higher) => present.reduce(f64::max),
-        Some(Better::Lower) => present.reduce(f64::min),
-        None => None,
+    let Some(reference) = best(targets, better) else { return vec![none; targets.len()] };
+    let best = median(&targets[reference]);
+    let standing = |(index, blocks): (usize, &Blocks)| {
+        let (own, is_best) = (median(blocks), median(blocks) == best);
+        let is_tied = own.is_some() && !is_best && !pairs.are_apart(index, reference, 1.0);
+        Standing { best: is_best, tied_with_best: is_tied }
     };
-    let Some(reference) = best.and_then(|best| medians.iter().position(|m| *m == Some(best)))
-    else {
-        return vec![none; targets.len()];
-    };
-    let is_best = |index: usize| medians[index].is_some() && medians[index] == best;
-    let p: Vec<Option<f64>> = (0..targets.len())
-        .map(|index| {
-            if index == reference {
-                return None;
-            }
-            paired(&targets[index], &targets[reference]).p
-        })
-        .collect();
-    holm(&p)
-        .into_iter()
-        .enumerate()
-        .map(|(index, p)| Standing {
-            best: is_best(index),
-            tied_with_best: medians[index].is_some() && !is_best(index) && !told_apart(p),
-        })
-        .collect()
+    targets.iter().enumerate().map(standing).collect()
 }
 
 #[cfg(test)]
@@ -167,7 +190,7 @@ mod tests {
                 1.020_879_239_493_378_3,
             ),
         ] {
-            let paired = paired(&blocks(values), &blocks(A));
+            let paired = paired(&blocks(values), &blocks(A), &Looks::ONE);
             let ends = paired.ratio_ci95.unwrap();
             for (actual, expected) in [
                 (paired.p.unwrap(), p),
@@ -183,7 +206,8 @@ mod tests {
     // SciPy: ttest_rel([0, 3, 1, 2], [5, 9, 4, 9]).pvalue
     #[test]
     fn a_zero_leads_to_plain_differences() {
-        let paired = paired(&blocks(&[0.0, 3.0, 1.0, 2.0]), &blocks(&[5.0, 9.0, 4.0, 9.0]));
+        let paired =
+            paired(&blocks(&[0.0, 3.0, 1.0, 2.0]), &blocks(&[5.0, 9.0, 4.0, 9.0]), &Looks::ONE);
         assert!((paired.p.unwrap() / 0.008_656_533_573_244_85 - 1.0).abs() < 1e-9);
         assert_eq!(paired.ratio, None);
     }
@@ -192,9 +216,9 @@ mod tests {
     fn only_common_blocks_count() {
         let mut short = blocks(B);
         short.remove(&2);
-        assert_eq!(paired(&short, &blocks(A)).blocks, 4);
-        let apart = paired(&Blocks::from([(1, 2.0)]), &Blocks::from([(2, 2.0)]));
-        assert_eq!(apart, Paired { blocks: 0, ratio: None, ratio_ci95: None, p: None });
+        assert_eq!(paired(&short, &blocks(A), &Looks::ONE).blocks, 4);
+        let apart = paired(&Blocks::from([(1, 2.0)]), &Blocks::from([(2, 2.0)]), &Looks::ONE);
+        assert_eq!((apart.blocks, apart.ratio, apart.ratio_ci95, apart.p), (0, None, None, None));
     }
 
     #[test]
@@ -215,7 +239,7 @@ mod tests {
     fn standing_follows_the_direction() {
         let flags = |targets: &[&[f64]], better| -> Vec<(bool, bool)> {
             let targets: Vec<Blocks> = targets.iter().map(|values| blocks(values)).collect();
-            let standings = standings(&targets, better);
+            let standings = standings(&targets, &pairs(&targets, &Looks::ONE), better);
             standings.iter().map(|s| (s.best, s.tied_with_best)).collect()
         };
         let (best, tied, apart) = ((true, false), (false, true), (false, false));

@@ -7,9 +7,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use fsdyno_model::metric::{self, Better, Metric};
 use fsdyno_model::record::TrialRecord;
 
-use crate::compare::Blocks;
+use crate::compare::{self, Blocks};
 use crate::interval;
+use crate::pairs::Pairs;
 use crate::series::{FSCK, Series, WorkloadOrder};
+use crate::stopping::Looks;
 
 /// The values that count, of the targets that have some.
 pub(crate) struct Contest<'a> {
@@ -63,6 +65,12 @@ impl<'a> Contest<'a> {
             }
         }
         (sums.into_values().map(|(sum, count)| sum / f64::from(count)).collect(), used)
+    }
+
+    /// All pairs over all phases.
+    pub fn pairs(&self, looks: &Looks) -> Pairs {
+        let compare = |a, b| compare::of_log_ratios(&self.advantage(a, b).0, looks);
+        Pairs::of(self.labels.len(), compare)
     }
 
     /// The target that is ahead of the others on the whole.

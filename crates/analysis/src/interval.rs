@@ -10,6 +10,7 @@
 //! are.
 
 use statrs::distribution::{ContinuousCDF, StudentsT};
+use statrs::function::gamma::ln_gamma;
 
 /// An interval; `low` is never above `high`.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -107,6 +108,19 @@ pub(crate) fn p_of_zero_mean(values: &[f64]) -> Option<f64> {
     }
     let t = (centre / standard_error).abs();
     Some((2.0 * students_t(values.len())?.sf(t)).min(1.0))
+}
+
+/// Hedges' g of values against zero: their mean over their standard deviation, times the exact correction
+/// for the few, `Γ(ν/2)/(√(ν/2) Γ((ν − 1)/2))` with `ν = n − 1`. `None` with fewer than three values or
+/// without scatter.
+pub(crate) fn hedges_g(values: &[f64]) -> Option<f64> {
+    let (centre, standard_error) = mean_and_standard_error(values)?;
+    if standard_error == 0.0 || values.len() < 3 {
+        return None;
+    }
+    let half = (values.len() as f64 - 1.0) / 2.0;
+    let correction = (ln_gamma(half) - ln_gamma(half - 0.5)).exp() / half.sqrt();
+    Some(centre / standard_error / (values.len() as f64).sqrt() * correction)
 }
 
 fn mean_and_standard_error(values: &[f64]) -> Option<(f64, f64)> {

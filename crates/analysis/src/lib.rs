@@ -7,6 +7,7 @@
 //! |---|---|
 //! | [`interval`] | median, mean and the 95 % interval of one target |
 //! | [`compare`] | targets against the best of them, paired by block |
+//! | [`pairs`] | all pairs of targets of one figure, and tie letters |
 //! | [`stopping`] | when a run may end, and the level that each look at it may use |
 //! | [`series`] | the values of completed trials by phase, target and block |
 //! | [`summary`] | the rows of the summary |
@@ -28,6 +29,7 @@ mod contest;
 pub mod curve;
 pub mod explain;
 pub mod interval;
+pub mod pairs;
 pub mod percentile;
 pub mod ratio;
 pub mod series;

@@ -17,6 +17,7 @@ use fsdyno_model::report_data::{Comparison, PhaseRatio, Ratio};
 
 use crate::compare::{self, Blocks, Paired};
 use crate::series::{FSCK, Series, WorkloadOrder};
+use crate::stopping::Looks;
 
 /// Compares `targets` (labels; the first is the baseline) on each of `workloads`, over the measured
 /// trials that completed. Sorted by workload, then by target. A workload that no trial completed has
@@ -26,20 +27,28 @@ pub fn comparisons(
     targets: &[&str],
     workloads: &[WorkloadOrder<'_>],
     trials: &[TrialRecord],
+    looks: &Looks,
 ) -> Vec<Comparison> {
     let mut comparisons = Vec::new();
     for workload in workloads {
         let series = Series::collect(targets, workload, trials);
         if !series.phases.is_empty() {
             let others = 1..targets.len();
-            comparisons
-                .extend(others.map(|target| comparison(targets, target, workload.label, &series)));
+            comparisons.extend(
+                others.map(|target| comparison(targets, target, workload.label, &series, looks)),
+            );
         }
     }
     comparisons
 }
 
-fn comparison(targets: &[&str], target: usize, workload: &str, series: &Series<'_>) -> Comparison {
+fn comparison(
+    targets: &[&str],
+    target: usize,
+    workload: &str,
+    series: &Series<'_>,
+    looks: &Looks,
+) -> Comparison {
     let mut phases = Vec::new();
     let mut sums: BTreeMap<u32, (f64, u32)> = BTreeMap::new();
     for phase in &series.phases {
@@ -57,7 +66,7 @@ fn comparison(targets: &[&str], target: usize, workload: &str, series: &Series<'
         phases.push(PhaseRatio {
             phase: (*phase).to_owned(),
             metric: metric.name.to_owned(),
-            ratio: ratio(&compare::of_log_ratios(&logarithms)),
+            ratio: ratio(&compare::of_log_ratios(&logarithms, looks)),
         });
     }
     let means: Vec<f64> = sums.into_values().map(|(sum, count)| sum / f64::from(count)).collect();
@@ -65,7 +74,7 @@ fn comparison(targets: &[&str], target: usize, workload: &str, series: &Series<'
         workload: workload.to_owned(),
         baseline: targets[0].to_owned(),
         target: targets[target].to_owned(),
-        overall: ratio(&compare::of_log_ratios(&means)),
+        overall: ratio(&compare::of_log_ratios(&means, looks)),
         phases,
     }
 }
@@ -111,7 +120,7 @@ mod tests {
     }
 
     fn compared(trials: &[TrialRecord]) -> Vec<Comparison> {
-        comparisons(&["ext4", "xfs", "btrfs"], &order(), trials)
+        comparisons(&["ext4", "xfs", "btrfs"], &order(), trials, &Looks::ONE)
     }
 
     #[track_caller]
@@ -197,8 +206,8 @@ mod tests {
         let compared = compared(&trials);
         assert_eq!(compared[0].phases.len(), 1);
         assert!((compared[0].overall.unwrap().ratio - 0.5).abs() < 1e-12);
-        assert_eq!(comparisons(&["ext4"], &order(), &trials), []);
-        assert_eq!(comparisons(&[], &order(), &trials), []);
-        assert_eq!(comparisons(&["ext4", "xfs"], &order(), &[]), []);
+        assert_eq!(comparisons(&["ext4"], &order(), &trials, &Looks::ONE), []);
+        assert_eq!(comparisons(&[], &order(), &trials, &Looks::ONE), []);
+        assert_eq!(comparisons(&["ext4", "xfs"], &order(), &[], &Looks::ONE), []);
     }
 }

@@ -7,6 +7,7 @@ use fsdyno_model::result::SummaryRow;
 use crate::compare;
 use crate::interval;
 use crate::series::{Series, WorkloadOrder};
+use crate::stopping::Looks;
 
 /// Summarizes all metrics of [`metric::ALL`], sorted by workload, phase, metric and target as given.
 ///
@@ -16,13 +17,14 @@ pub fn summarize(
     targets: &[&str],
     workloads: &[WorkloadOrder<'_>],
     trials: &[TrialRecord],
+    looks: &Looks,
 ) -> Vec<SummaryRow> {
     let mut rows = Vec::new();
     for workload in workloads {
         let series = Series::collect(targets, workload, trials);
         for phase in &series.phases {
             for metric in metric::ALL {
-                push_rows(&mut rows, targets, workload.label, &series, phase, metric);
+                push_rows(&mut rows, targets, workload.label, &series, (phase, metric), looks);
             }
         }
     }
@@ -34,12 +36,13 @@ fn push_rows<'a>(
     targets: &[&str],
     workload: &str,
     series: &Series<'a>,
-    phase: &'a str,
-    metric: &Metric,
+    (phase, metric): (&'a str, &Metric),
+    looks: &Looks,
 ) {
     let blocks: Vec<_> =
         (0..targets.len()).map(|target| series.blocks(phase, target, metric)).collect();
-    let standings = compare::standings(&blocks, metric.better);
+    let pairs = compare::pairs(&blocks, looks);
+    let standings = compare::standings(&blocks, &pairs, metric.better);
     let primary = series.primary_metric(phase) == Some(metric.name);
     for ((target, blocks), standing) in targets.iter().zip(&blocks).zip(standings) {
         let values: Vec<f64> = blocks.values().copied().collect();
@@ -73,7 +76,7 @@ mod tests {
 
     fn summary(trials: &[TrialRecord]) -> Vec<SummaryRow> {
         let order = WorkloadOrder { label: fixture::WORKLOAD, phases: vec!["create", "stat"] };
-        summarize(&["ext4", "xfs", "btrfs"], &[order], trials)
+        summarize(&["ext4", "xfs", "btrfs"], &[order], trials, &Looks::ONE)
     }
 
     #[test]

@@ -16,6 +16,7 @@ use fsdyno_model::units;
 use crate::compare::{self, Paired};
 use crate::contest::Contest;
 use crate::series::WorkloadOrder;
+use crate::stopping::Looks;
 
 /// Ratio of the ends of an interval beyond which its figures say nothing.
 const WIDEST_INTERVAL: f64 = 100.0;
@@ -29,17 +30,23 @@ pub fn verdicts(
     targets: &[&str],
     workloads: &[WorkloadOrder<'_>],
     trials: &[TrialRecord],
+    looks: &Looks,
 ) -> Vec<Verdict> {
     workloads
         .iter()
         .map(|workload| Verdict {
             workload: workload.label.to_owned(),
-            text: text(targets, workload, trials),
+            text: text(targets, workload, trials, looks),
         })
         .collect()
 }
 
-fn text(targets: &[&str], workload: &WorkloadOrder<'_>, trials: &[TrialRecord]) -> String {
+fn text(
+    targets: &[&str],
+    workload: &WorkloadOrder<'_>,
+    trials: &[TrialRecord],
+    looks: &Looks,
+) -> String {
     let attendance: Vec<Attendance<'_>> =
         targets.iter().map(|target| Attendance::of(target, workload.label, trials)).collect();
     let (present, absent): (Vec<&Attendance<'_>>, Vec<&Attendance<'_>>) =
@@ -63,7 +70,7 @@ fn text(targets: &[&str], workload: &WorkloadOrder<'_>, trials: &[TrialRecord]) 
             .push(format!("Only {} completed: there is nothing to compare it with.", only.label)),
         _ => {
             let labels: Vec<&str> = present.iter().map(|present| present.label).collect();
-            sentences.extend(comparison(&Contest::of(&labels, workload, trials)));
+            sentences.extend(comparison(&Contest::of(&labels, workload, trials), looks));
         }
     }
     for partly in present.iter().filter(|present| present.completed < present.planned) {
@@ -128,18 +135,17 @@ struct Rival<'a> {
     told_apart: bool,
 }
 
-fn comparison(contest: &Contest<'_>) -> Vec<String> {
+fn comparison(contest: &Contest<'_>, looks: &Looks) -> Vec<String> {
     let lead = contest.lead();
+    let pairs = contest.pairs(looks);
     let mut used = BTreeSet::new();
     let mut rivals: Vec<Rival<'_>> = Vec::new();
     for (index, label) in contest.labels.iter().enumerate().filter(|(index, _)| *index != lead) {
         let (advantage, phases) = contest.advantage(lead, index);
         used.extend(phases);
-        rivals.push(Rival { label, paired: compare::of_log_ratios(&advantage), told_apart: false });
-    }
-    let p: Vec<Option<f64>> = rivals.iter().map(|rival| rival.paired.p).collect();
-    for (rival, p) in rivals.iter_mut().zip(compare::holm(&p)) {
-        rival.told_apart = compare::told_apart(p);
+        let paired = compare::of_log_ratios(&advantage, looks);
+        let told_apart = pairs.are_apart(lead, index, 1.0);
+        rivals.push(Rival { label, paired, told_apart });
     }
     rivals.sort_by(|a, b| {
         let ratio = |rival: &Rival<'_>| rival.paired.ratio.unwrap_or(f64::INFINITY);
@@ -155,18 +161,34 @@ fn comparison(contest: &Contest<'_>) -> Vec<String> {
             format!("over the {used} of {all} phases in common by the geometric mean")
         }
     };
-    let mut sentences = overall(contest, contest.labels[lead], &rivals, &scope);
-    sentences.extend(phases_won_by_others(contest, lead));
+    let telling = Telling { comparisons: pairs.test_count(), are_several: looks.are_several() };
+    let mut sentences = overall(contest, contest.labels[lead], &rivals, &scope, telling);
+    sentences.extend(phases_won_by_others(contest, lead, looks));
     sentences
 }
 
-fn overall(contest: &Contest<'_>, lead: &str, rivals: &[Rival<'_>], scope: &str) -> Vec<String> {
+/// How intervals were made, as far as readers must know.
+#[derive(Clone, Copy)]
+struct Telling {
+    /// Pairs that were corrected for.
+    comparisons: usize,
+    /// Whether trials ended by what they showed.
+    are_several: bool,
+}
+
+fn overall(
+    contest: &Contest<'_>,
+    lead: &str,
+    rivals: &[Rival<'_>],
+    scope: &str,
+    telling: Telling,
+) -> Vec<String> {
     let (fastest, fast) =
         if contest.is_about_speed() { ("fastest", "fast") } else { ("best", "good") };
     let told: Vec<String> = rivals
         .iter()
         .enumerate()
-        .map(|(index, rival)| rival_text(rival, (index == 0).then_some(fast), rivals.len()))
+        .map(|(index, rival)| rival_text(rival, (index == 0).then_some(fast), telling))
         .collect();
     let told = told.join(", ");
     if rivals.iter().all(|rival| rival.paired.ratio == Some(1.0)) {
@@ -195,7 +217,7 @@ fn overall(contest: &Contest<'_>, lead: &str, rivals: &[Rival<'_>], scope: &str)
 }
 
 /// `1.32 × as fast as btrfs (95 % interval 1.25–1.40)`; the words are spelt out in the `first`.
-fn rival_text(rival: &Rival<'_>, first: Option<&str>, comparisons: usize) -> String {
+fn rival_text(rival: &Rival<'_>, first: Option<&str>, telling: Telling) -> String {
     let label = rival.label;
     let Some(ratio) = rival.paired.ratio else {
         return format!("no common trial with {label}");
@@ -228,8 +250,11 @@ fn rival_text(rival: &Rival<'_>, first: Option<&str>, comparisons: usize) -> Str
     if !rival.told_apart {
         text.push_str(&format!(": not told apart with {}", counted(rival.paired.blocks, "trial")));
         if !ends.contains(1.0) {
-            text.push_str(&format!(", corrected for {comparisons} comparisons"));
+            text.push_str(&format!(", corrected for {} comparisons", telling.comparisons));
         }
+    }
+    if first.is_some() && telling.are_several {
+        text.push_str(", valid whenever trials end");
     }
     text.push(')');
     text
@@ -241,10 +266,10 @@ fn times(ratio: f64, decimals: usize) -> String {
 
 /// `xfs won create and stat; btrfs won read.` for the phases in which the lead is told apart from
 /// the best.
-fn phases_won_by_others(contest: &Contest<'_>, lead: usize) -> Option<String> {
+fn phases_won_by_others(contest: &Contest<'_>, lead: usize, looks: &Looks) -> Option<String> {
     let mut won: Vec<Vec<&str>> = vec![Vec::new(); contest.labels.len()];
     for ((phase, metric), values) in contest.phases.iter().zip(&contest.values) {
-        let standings = compare::standings(values, metric.better);
+        let standings = compare::standings(values, &compare::pairs(values, looks), metric.better);
         let lead_lost =
             !values[lead].is_empty() && !standings[lead].best && !standings[lead].tied_with_best;
         if let Some(best) =
@@ -303,7 +328,7 @@ mod tests {
 
     fn verdict(targets: &[&str], trials: &[TrialRecord]) -> String {
         let order = WorkloadOrder { label: WORKLOAD, phases: PHASES.to_vec() };
-        verdicts(targets, &[order], trials).remove(0).text
+        verdicts(targets, &[order], trials, &Looks::ONE).remove(0).text
     }
 
     #[test]

@@ -6,6 +6,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use fsdyno_analysis::series::WorkloadOrder;
+use fsdyno_analysis::stopping::Looks;
 use fsdyno_analysis::{curve, explain, ratio, trace};
 use fsdyno_model::io_graph::IoGraph;
 use fsdyno_model::outcome::Outcome;
@@ -55,7 +56,7 @@ pub fn collect(
         .collect();
     let mut data = ReportData {
         result: result_of(store, run)?,
-        comparisons: ratio::comparisons(&targets, &orders, &trials),
+        comparisons: ratio::comparisons(&targets, &orders, &trials, &Looks::of(plan)),
         curves: curve::curves(&targets, &orders, &trials),
         timelines: Vec::new(),
     };
