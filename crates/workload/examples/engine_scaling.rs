@@ -1,5 +1,6 @@
 //! Prints what the engine of workloads that are data costs per task on calls that do nothing, with one
-//! job and with two, and how much more two do: `ITEM ONE TWO` in tasks per second, one line each.
+//! job and with two, and how much more two do: `ITEM ONE TWO` in tasks per second, one line each. The line
+//! `arithmetic` is of threads that share nothing: what the machine itself gives to two.
 
 use std::time::Duration;
 
@@ -14,7 +15,8 @@ use fsdyno_workload::engine::run::conduct::run_phase;
 use fsdyno_workload::engine::run::world::World;
 
 const ENTRIES: u64 = 2_000_000;
-const ROUNDS: usize = 5;
+const ROUNDS: usize = 9;
+const ARITHMETIC_ROUNDS: u64 = 200_000_000;
 
 fn phase(name: &str, jobs: u32, ops: Vec<Op>) -> Phase {
     let group = Group {
@@ -82,17 +84,36 @@ fn speeds(jobs: u32) -> anyhow::Result<Vec<f64>> {
     (0..definition.phases.len()).map(speed).collect()
 }
 
+/// Rounds per second of threads that only calculate.
+fn arithmetic(threads: u32) -> f64 {
+    let count = || {
+        let mut value = 1u64;
+        for round in 0..ARITHMETIC_ROUNDS {
+            value = std::hint::black_box(value.wrapping_mul(3).wrapping_add(round));
+        }
+        value
+    };
+    let start = std::time::Instant::now();
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(count);
+        }
+    });
+    (ARITHMETIC_ROUNDS * u64::from(threads)) as f64 / start.elapsed().as_secs_f64()
+}
+
 fn main() -> anyhow::Result<()> {
-    let mut best = [[0f64; 2]; 3];
+    let mut best = [[0f64; 2]; 4];
     for _ in 0..ROUNDS {
         for jobs in [1, 2] {
-            for (item, speed) in speeds(jobs)?.into_iter().enumerate() {
+            let speeds = speeds(jobs)?.into_iter().chain([arithmetic(jobs)]);
+            for (item, speed) in speeds.enumerate() {
                 let known = &mut best[item][jobs as usize - 1];
                 *known = known.max(speed);
             }
         }
     }
-    for (item, [one, two]) in ["create", "stat", "delete"].into_iter().zip(best) {
+    for (item, [one, two]) in ["create", "stat", "delete", "arithmetic"].into_iter().zip(best) {
         println!("{item} {one:.0} {two:.0}");
     }
     Ok(())

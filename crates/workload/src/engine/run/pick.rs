@@ -13,7 +13,7 @@ const DRAWS: u32 = 64;
 /// How often an entry of a fixed index is asked for while another job works on it.
 const ASKS: u32 = 100;
 /// Most entries that a job takes for itself at a time.
-const CHUNK: u64 = 64;
+const CHUNK: u64 = 1024;
 
 /// What a job wants an entry for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -102,7 +102,7 @@ pub fn pick(
         Pick::Once => loop {
             if memory.cursor == memory.end {
                 // Few, so that none of the jobs ends long before the others.
-                let chunk = (count / (16 * common.jobs)).clamp(1, CHUNK);
+                let chunk = (count / (64 * common.jobs)).clamp(1, CHUNK);
                 memory.cursor = common.taken.fetch_add(chunk, Ordering::Relaxed).min(count);
                 memory.end = (memory.cursor + chunk).min(count);
                 if memory.cursor == memory.end {
