@@ -6,6 +6,7 @@
 //! | module | holds |
 //! |---|---|
 //! | [`interval`] | median, mean and the 95 % interval of one target |
+//! | [`checklist`] | published checklists, answered from the records |
 //! | [`compare`] | targets against the best of them, paired by block |
 //! | [`pairs`] | all pairs of targets of one figure, and tie letters |
 //! | [`stopping`] | when a run may end, and the level that each look at it may use |
@@ -24,6 +25,7 @@
 pub mod assemble;
 pub mod audit;
 pub mod calibration;
+pub mod checklist;
 pub mod compare;
 mod contest;
 pub mod curve;

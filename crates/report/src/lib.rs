@@ -4,6 +4,7 @@
 //!
 //! | module | makes |
 //! |---|---|
+//! | [`audit`] | the fairness audit, checklists and the documentation of its rules |
 //! | [`table`] | the table in the terminal |
 //! | [`markdown`] | the same as GitHub markdown |
 //! | [`json`] | the result document |
@@ -16,6 +17,7 @@
 //! | [`list`] | documentation of workloads, filesystems and metrics |
 #![forbid(unsafe_code)]
 
+pub mod audit;
 pub mod exports;
 mod grid;
 pub mod io_picture;

@@ -55,7 +55,7 @@ pub fn render(result: &RunResult) -> String {
     sections.extend(
         note::verdicts(result)
             .into_iter()
-            .map(|(lead, words)| format!("**{}** {}\n", escape(&lead), escape(words))),
+            .map(|(lead, words)| format!("**{}** {}\n", escape(&lead), escape(&words))),
     );
     sections.retain(|section| !section.is_empty());
     sections.join("\n")
@@ -103,7 +103,7 @@ fn legend(result: &RunResult, uncertain: bool) -> String {
 }
 
 /// `text` with the characters that mean something to markdown taken literally.
-fn escape(text: &str) -> String {
+pub(crate) fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for c in text.chars() {
         if matches!(c, '|' | '*' | '_' | '`' | '\\' | '[' | ']' | '<' | '>' | '~') {

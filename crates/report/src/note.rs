@@ -10,10 +10,11 @@ use fsdyno_model::cold::{FROM_MEMORY_SHARE, PROVING_BYTES};
 use fsdyno_model::environment::Environment;
 use fsdyno_model::outcome::Outcome;
 use fsdyno_model::record::{Role, Warning};
-use fsdyno_model::result::{RunResult, TrialResult};
+use fsdyno_model::result::{RunResult, TrialResult, Verdict};
 use fsdyno_model::units;
 use fsdyno_model::workload::WorkloadSpec;
 
+use crate::audit::{self, Remark};
 use crate::text;
 
 pub use aged::ages;
@@ -348,8 +349,9 @@ pub fn directions(higher: &[&str], lower: &[&str]) -> Option<String> {
     }
 }
 
-/// The verdicts, each with its workload's label when there are several.
-pub fn verdicts(result: &RunResult) -> Vec<(String, &str)> {
+/// The verdicts, each with its workload's label when there are several and with what the audit says of
+/// it: that targets are not comparable comes first.
+pub fn verdicts(result: &RunResult) -> Vec<(String, String)> {
     let several = result.verdicts.len() > 1;
     result
         .verdicts
@@ -360,9 +362,18 @@ pub fn verdicts(result: &RunResult) -> Vec<(String, &str)> {
             } else {
                 "Verdict:".to_owned()
             };
-            (lead, verdict.text.as_str())
+            (lead, audited(result, verdict))
         })
         .collect()
+}
+
+/// A verdict with what the audit says of it.
+pub fn audited(result: &RunResult, verdict: &Verdict) -> String {
+    match audit::remark(result, &verdict.workload) {
+        Some(Remark::Before(words)) => format!("{words} {}", verdict.text),
+        Some(Remark::After(words)) => format!("{} {words}", verdict.text),
+        None => verdict.text.clone(),
+    }
 }
 
 #[cfg(test)]

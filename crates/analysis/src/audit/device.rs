@@ -53,7 +53,7 @@ pub static RULES: &[Rule] = &[
     },
     Rule {
         name: "write-cache",
-        title: "write cache of the device",
+        title: "device write cache",
         reason: "With a volatile cache a write returns at once and a flush is expensive; without, it is the other way round.",
         source: "Documentation/block/writeback_cache_control.rst, sysfs-block (write_cache)",
         scope: Scope::Target,
@@ -97,7 +97,7 @@ pub static RULES: &[Rule] = &[
     },
     Rule {
         name: "queue",
-        title: "queue of the device",
+        title: "device queue",
         reason: "How many requests wait, and how large one may be.",
         source: QUEUE_DOC,
         scope: Scope::Target,
@@ -139,7 +139,7 @@ pub static RULES: &[Rule] = &[
     },
     Rule {
         name: "sectors",
-        title: "sectors of the device",
+        title: "device sectors",
         reason: "Smaller writes than a physical sector make the device read first.",
         source: QUEUE_DOC,
         scope: Scope::Target,
@@ -158,7 +158,7 @@ pub static RULES: &[Rule] = &[
     },
     Rule {
         name: "image",
-        title: "what is under an image",
+        title: "under the image",
         reason: "An image adds the filesystem that it lies on; without direct I/O everything is cached twice, and a flush ends in memory.",
         source: "losetup(8) (--direct-io)",
         scope: Scope::Target,

@@ -51,7 +51,7 @@ pub static RULES: &[Rule] = &[
     },
     Rule {
         name: "journal-device",
-        title: "journal on another device",
+        title: "external journal",
         reason: "A journal on a device of its own takes half of the seeks and flushes away from the first one: two devices against one.",
         source: "mke2fs(8) (-J device), mkfs.xfs(8) (-l logdev)",
         scope: Scope::Target,

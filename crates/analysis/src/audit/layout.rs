@@ -12,7 +12,7 @@ use super::{Asked, Compared, Judged, Rule, Scope, by_nature, fine, note, unfair}
 pub static RULES: &[Rule] = &[
     Rule {
         name: "lazy-initialisation",
-        title: "work left over from mkfs",
+        title: "unfinished mkfs work",
         reason: "mkfs of ext4 leaves inode tables to be zeroed by the kernel after mount; figures taken meanwhile contain that work.",
         source: "mke2fs(8) (lazy_itable_init), Documentation/admin-guide/ext4.rst (init_itable)",
         scope: Scope::Target,
@@ -121,7 +121,7 @@ pub static RULES: &[Rule] = &[
     },
     Rule {
         name: "node-size",
-        title: "size of directory blocks and nodes",
+        title: "metadata block size",
         reason: "The unit in which metadata are read and written: tree nodes of btrfs, directory blocks of XFS and ext4.",
         source: "mkfs.btrfs(8) (--nodesize), mkfs.xfs(8) (-n size)",
         scope: Scope::Target,
@@ -160,7 +160,7 @@ pub static RULES: &[Rule] = &[
     },
     Rule {
         name: "features",
-        title: "features of the format",
+        title: "format features",
         reason: "What mkfs switched on: extents, big allocation, sparse inodes, free space trees.",
         source: "ext4(5), mkfs.xfs(8), mkfs.btrfs(8)",
         scope: Scope::Target,

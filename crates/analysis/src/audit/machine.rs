@@ -45,7 +45,7 @@ pub static RULES: &[Rule] = &[
     },
     Rule {
         name: "dirty-limits",
-        title: "limits of dirty pages",
+        title: "dirty page limits",
         reason: "How much may wait in memory decides when writing becomes as slow as the device.",
         source: "Documentation/admin-guide/sysctl/vm.rst (dirty_ratio, dirty_background_ratio)",
         scope: Scope::Target,

@@ -166,7 +166,7 @@ fn the_list_is_well_formed() {
         assert!(name.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'-'), "{name}");
         assert!(rule.reason.ends_with('.') && rule.judged.ends_with('.'), "{name}");
         assert!(!rule.source.is_empty() && !rule.title.is_empty(), "{name}");
-        assert!(rule.title.len() < 40, "{name}");
+        assert!(rule.title.len() <= 20, "{name}");
     }
 }
 

@@ -45,7 +45,7 @@ pub static RULES: &[Rule] = &[
     },
     Rule {
         name: "cold",
-        title: "emptying of caches",
+        title: "cache emptying",
         reason: "A phase is cold only where caches were emptied before it, in the same way on all targets. Unmounting leaves nothing; dropping caches leaves what is in use.",
         source: "Traeger, Zadok, Joukov, Wright 2008 (cache state); Documentation/admin-guide/sysctl/vm.rst (drop_caches)",
         scope: Scope::Workload,
@@ -66,7 +66,7 @@ pub static RULES: &[Rule] = &[
     },
     Rule {
         name: "from-memory",
-        title: "bytes read from the device",
+        title: "read from the device",
         reason: "Reading from memory is a hundred times as fast. What the device read for each byte that a phase read tells where it came from.",
         source: "Traeger, Zadok, Joukov, Wright 2008 (cold and warm caches); Documentation/block/stat.rst",
         scope: Scope::Workload,

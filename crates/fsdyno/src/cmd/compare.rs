@@ -43,7 +43,8 @@ compilebench[(trees=10,rounds=30)]. Examples:
   fsdyno compare ext4 ext4~churn 'ext4~churn(utilisation=95%,age=5)' -w small-files
   fsdyno compare dir:/home dir:/mnt/nfs --workload compilebench:trees=10,runs=30
 
-Exit codes: 0 every trial completed, 1 some did not, 2 bad input.";
+Exit codes: 0 every trial completed, 1 some did not, or targets are not comparable under
+--strict (fsdyno show --audit says why), 2 bad input.";
 
 /// Arguments of `fsdyno compare`.
 #[derive(Debug, clap::Args)]

@@ -2,6 +2,7 @@
 
 use clap::ValueEnum;
 use fsdyno_model::metric;
+use fsdyno_report::audit;
 use fsdyno_report::list::{self, ListFormat};
 use fsdyno_workload::catalog;
 
@@ -42,6 +43,8 @@ enum What {
     Devices,
     /// What is measured
     Metrics,
+    /// What is compared before a verdict, and how it is judged
+    Audit,
 }
 
 impl Args {
@@ -72,6 +75,7 @@ impl Args {
             }
             (What::Filesystems, _) => list::filesystems(&catalogue::filesystems(), form),
             (What::Metrics, _) => list::metrics(metric::ALL, form),
+            (What::Audit, _) => audit::rules_page(form),
             (What::Devices, _) => return self.devices(),
         };
         output::print(&text)?;

@@ -24,7 +24,9 @@ pub use output::{result_of, use_color};
 /// A dynamometer for filesystems: which filesystem, with which options, for this work on this disk?
 #[derive(Debug, Parser)]
 #[command(name = "fsdyno", version, propagate_version = true, max_term_width = 100)]
-#[command(after_help = "Exit codes: 0 every trial completed, 1 some did not, 2 bad input.")]
+#[command(
+    after_help = "Exit codes: 0 every trial completed, 1 some did not, or targets are not\ncomparable under --strict, 2 bad input."
+)]
 pub struct Cli {
     /// What to do.
     #[command(subcommand)]
@@ -52,7 +54,7 @@ pub enum Verb {
     Trace(trace::Args),
     /// List the runs in the results database
     Runs(runs::Args),
-    /// List workloads, filesystems, devices or metrics
+    /// List workloads, filesystems, devices, metrics or rules of the audit
     List(list::Args),
     /// Make a dataset for compilebench
     Dataset(dataset::Args),

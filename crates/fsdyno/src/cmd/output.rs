@@ -7,6 +7,7 @@ use std::sync::LazyLock;
 use anyhow::Context as _;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
+use fsdyno_model::audit::{Fairness, WorkloadAudit};
 use fsdyno_model::outcome::{NOT_STARTED, Outcome};
 use fsdyno_model::plan::Plan;
 use fsdyno_model::record::{Role, TrialRecord};
@@ -49,6 +50,10 @@ pub struct FormatArgs {
     /// Form of what is printed
     #[arg(long, value_enum, default_value_t = Format::Table)]
     pub format: Format,
+
+    /// Exit with code 1 where the audit finds targets not comparable
+    #[arg(long)]
+    pub strict: bool,
 }
 
 /// Forms of a result.
@@ -208,9 +213,10 @@ pub fn present(store: &Store, id: &str, format: &FormatArgs) -> anyhow::Result<b
         Outcome::Skipped { .. } if trial.role == Role::Explain => true,
         _ => left_out.contains(trial.workload.as_str()),
     });
+    let success = complete && !(format.strict && is_unfair(&result));
     if format.json.is_some() && format.json_file().is_none() {
         print(&fsdyno_report::json::render(&result)?)?;
-        return Ok(complete);
+        return Ok(success);
     }
     match format.format {
         Format::Table => print(&fsdyno_report::table::render(&result, table_options()))?,
@@ -229,7 +235,16 @@ pub fn present(store: &Store, id: &str, format: &FormatArgs) -> anyhow::Result<b
             format!("cannot write {} (fsdyno show --json has it)", path.display())
         })?;
     }
-    Ok(complete)
+    Ok(success)
+}
+
+/// Whether some verdict compares what is not comparable; says so.
+pub(super) fn is_unfair(result: &RunResult) -> bool {
+    let unfair = |own: &&WorkloadAudit| own.fairness == Some(Fairness::NotComparable);
+    for own in result.audit.workloads.iter().filter(unfair) {
+        say(&format!("--strict: {}: {}", own.workload, own.text));
+    }
+    result.audit.is_unfair()
 }
 
 fn has_workload(plan: &Plan, format: &OriginalFormat) -> bool {

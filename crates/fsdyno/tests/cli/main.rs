@@ -1,6 +1,7 @@
 //! End-to-end tests through the real binary, one module for each topic.
 
 mod aged;
+mod audit;
 mod calibration;
 mod catalogue;
 mod clean;

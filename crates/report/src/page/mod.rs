@@ -5,11 +5,13 @@
 //! | module | makes |
 //! |---|---|
 //! | `view` | words and tables |
+//! | `audit` | whether the targets were measured under the same conditions |
 //! | `exact` | "what exactly was run" |
 //! | `chart` | what the charts of workloads draw |
 //! | `timeline`, `heat` | what I/O graphs draw |
 //! | `pack` | numbers as compact text |
 
+mod audit;
 mod chart;
 mod exact;
 mod figures;
@@ -26,6 +28,7 @@ use serde_json::{Value, json};
 
 use crate::note;
 use crate::text;
+use audit::AuditView;
 use exact::Exact;
 use view::{GraphView, Table, WorkloadView};
 
@@ -84,6 +87,8 @@ struct RunPage {
     top: Option<Table>,
     top_hint: String,
     workloads: Vec<WorkloadView>,
+    audits: Vec<AuditView>,
+    checklist: Table,
     exact: Exact,
 }
 
@@ -130,13 +135,15 @@ pub fn run_page(data: &ReportData) -> String {
             .clone()
             .unwrap_or_else(|| "Filesystem benchmark report".to_owned()),
         question,
-        verdicts: verdicts.map(|(lead, words)| (lead, words.to_owned())).collect(),
+        verdicts: verdicts.collect(),
         headline: note::headline(result).replace(text::NO_BREAK, " "),
         first: result.targets.first().map_or_else(String::new, |it| it.label.clone()),
         targets: result.targets.iter().map(|it| it.label.clone()).collect(),
         top_hint: view::ratio_hint(result, &top),
         top: (!top.is_empty()).then(|| view::ratio_table(result, &top)),
         workloads,
+        audits: audit::audits(result),
+        checklist: audit::checklist(result),
         exact: exact::exact(result),
     };
     page.render().expect("writing to a string does not fail")

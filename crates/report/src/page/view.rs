@@ -140,7 +140,7 @@ fn workload(data: &ReportData, index: usize, spec: &WorkloadSpec, top: bool) -> 
     WorkloadView {
         index,
         label: label.to_owned(),
-        verdict: verdict.filter(|_| several).map(|it| it.text.clone()),
+        verdict: verdict.filter(|_| several).map(|it| note::audited(result, it)),
         tables: tables.map(|grid| value_table(grid, &heading)).collect(),
         legend: legend(result, &main),
         notes: (note::from_memory(result, label).into_iter())
