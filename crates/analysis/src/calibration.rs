@@ -182,7 +182,8 @@ impl<'a> Search<'a> {
     fn end(&self, rung_index: usize) -> Option<End> {
         let label = self.label(rung_index);
         let own = || self.measured().filter(|trial| trial.workload == label);
-        let planned = self.plan.targets.len() * self.plan.trials as usize;
+        let trials = self.plan.trials_of(self.ladder.workload_index(rung_index));
+        let planned = self.plan.targets.len() * trials as usize;
         if own().filter(|trial| trial.outcome.is_final()).count() < planned {
             return Some(End::Unfinished);
         }

@@ -76,7 +76,7 @@ impl Plan {
                 continue;
             };
             let WorkloadSpec { label, kind, .. } = spec;
-            if self.trials < LEAST_TRIALS {
+            if self.min_trials() < LEAST_TRIALS {
                 errors.push(format!(
                     "{label}: calibrate=true needs at least {LEAST_TRIALS} trials, since fewer tell nothing apart: use --trials 5 (trials = 5 in a plan)"
                 ));

@@ -13,9 +13,9 @@ use crate::target::{DeviceSpec, Ground, TargetSpec};
 use crate::trace::TraceMode;
 use crate::workload::{self, WorkloadSpec};
 
-/// Trials of each target and workload when nothing is said.
+/// Least number of trials of each target and workload when nothing is said.
 pub const DEFAULT_TRIALS: u32 = 5;
-/// Trials under `--quick`.
+/// The same under `--quick`.
 pub const QUICK_TRIALS: u32 = 3;
 /// Size of an image when nothing is said.
 pub const DEFAULT_SIZE_BYTES: u64 = 8 << 30;
@@ -65,7 +65,7 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// An empty plan with the defaults.
+    /// An empty plan with the defaults, but for a number of trials that is fixed.
     #[must_use]
     pub fn new(quick: bool) -> Plan {
         Plan {
@@ -149,10 +149,36 @@ impl Plan {
         )
     }
 
-    /// Number of trials whose figures count.
+    /// Greatest number of trials whose figures count.
     #[must_use]
     pub fn trial_count(&self) -> usize {
-        self.targets.len() * self.workloads.len() * self.trials as usize
+        self.count(|workload_index| self.trials_of(workload_index))
+    }
+
+    /// Least number of trials whose figures count.
+    #[must_use]
+    pub fn least_trial_count(&self) -> usize {
+        self.count(|_| self.min_trials())
+    }
+
+    fn count(&self, trials: impl Fn(usize) -> u32) -> usize {
+        self.targets.len() * (0..self.workloads.len()).map(|it| trials(it) as usize).sum::<usize>()
+    }
+
+    /// Least number of trials of each target and workload.
+    #[must_use]
+    pub fn min_trials(&self) -> u32 {
+        self.stop.map_or(self.trials, |rule| rule.min_trials)
+    }
+
+    /// Greatest number of trials of each target on the workload with this index. The rungs of a ladder
+    /// have the least number, because what comes of one decides about the next.
+    #[must_use]
+    pub fn trials_of(&self, workload_index: usize) -> u32 {
+        match self.ladder_of(workload_index) {
+            Some(_) => self.min_trials(),
+            None => self.trials,
+        }
     }
 
     /// Indexes of the targets that get one more trial of each workload, which is traced. What lies below

@@ -23,6 +23,7 @@ use crate::diagnostic::Diagnostic;
 use crate::info::{FilesystemInfo, Names};
 use crate::param::{self, Params};
 use crate::plan::Plan;
+use crate::stop::{self, Asked, Trials};
 use crate::target::{self, DeviceSpec, FreshSpec, Ground, TargetSpec};
 use crate::toml_reader::{TomlReader, Value, kind_of, scalar};
 use crate::trace::TraceMode;
@@ -34,6 +35,8 @@ pub(crate) fn parse(text: &str, names: &Names<'_>) -> Result<Plan, Vec<Diagnosti
     let (root, toml) = TomlReader::parse(text);
     let mut reader = Reader { names, toml };
     let mut plan = Plan { trace: TraceMode::Explain, ..Plan::new(false) };
+    // What [plan] says of the trials, if there is one, comes instead.
+    Asked::default().apply(&mut plan);
     for (key, value) in root.get_ref() {
         match key.get_ref().as_ref() {
             "plan" => reader.plan(value, &mut plan),
@@ -110,12 +113,22 @@ impl Reader<'_> {
             self.toml.wrong(value.span(), "[plan] is one table");
             return;
         };
+        let mut asked = Asked::default();
+        // Settings of automatic trials alone, each with its place.
+        let mut of_auto = Vec::new();
         for (key, value) in table {
             match key.get_ref().as_ref() {
                 "title" => plan.title = self.toml.text(value),
-                "trials" => {
-                    let trials = self.toml.count(value, 1, 10_000);
-                    plan.trials = trials.and_then(|n| u32::try_from(n).ok()).unwrap_or(plan.trials);
+                "trials" => asked.trials = self.trials(value),
+                "resolution" => {
+                    of_auto.push(("resolution", key.span()));
+                    asked.resolution_permille = (self.toml.text(value))
+                        .and_then(|it| self.toml.keep(value.span(), stop::parse_resolution(&it)));
+                }
+                "max_trials" => {
+                    of_auto.push(("max_trials", key.span()));
+                    let most = self.toml.count(value, 1, stop::MAX_TRIALS.into());
+                    asked.max_trials = most.and_then(|number| u32::try_from(number).ok());
                 }
                 "seed" => {
                     plan.seed = self.toml.count(value, 0, i64::MAX as u64).unwrap_or(plan.seed)
@@ -136,6 +149,8 @@ impl Reader<'_> {
                     let known = [
                         "title",
                         "trials",
+                        "resolution",
+                        "max_trials",
                         "seed",
                         "max_time",
                         "trial_timeout",
@@ -147,6 +162,19 @@ impl Reader<'_> {
                 }
             }
         }
+        if let Some(number) = asked.fixed() {
+            for (name, span) in of_auto {
+                let message = stop::contradiction(name, &format!("trials = {number}"));
+                self.toml.wrong(span, message);
+            }
+        }
+        asked.apply(plan);
+    }
+
+    /// A number of trials, or `"auto"`.
+    fn trials(&mut self, value: &Value<'_>) -> Option<Trials> {
+        let text = scalar(value).unwrap_or_else(|| kind_of(value).to_owned());
+        self.toml.keep(value.span(), Trials::parse(&text))
     }
 
     fn target(&mut self, span: Range<usize>, table: &DeTable<'_>) -> Option<TargetSpec> {
@@ -440,7 +468,7 @@ tree = 3
             .collect();
         let expected = [
             ("trails", "did you mean `trials`"),
-            ("0", "from 1 to 10000"),
+            ("0", "auto or a number from 1 to 10000"),
             ("\"many\"", "not a size"),
             ("\"some\"", "trace is one of explain, all, none"),
             ("\"ext5\"", "did you mean `ext4`"),
@@ -453,6 +481,46 @@ tree = 3
         for ((place, message), (want_place, want)) in found.iter().zip(expected) {
             assert_eq!(*place, want_place, "{message}");
             assert!(message.contains(want), "{message} lacks {want}");
+        }
+    }
+
+    #[test]
+    fn trials_are_automatic_unless_their_number_is_fixed() {
+        let rest = "[[target]]\ndirectory = \"/tmp\"\n[[workload]]\nkind = \"compilebench\"\n";
+        let read = |head: &str| Plan::parse(&format!("{head}{rest}"), &NAMES).unwrap();
+        for (head, rule, trials, further_time_s) in [
+            ("", Some((5, 30)), 20, Some(3600)),
+            ("[plan]\nseed = 3\n", Some((5, 30)), 20, Some(3600)),
+            ("[plan]\ntrials = \"auto\"\nresolution = \"2.5%\"\n", Some((5, 25)), 20, Some(3600)),
+            ("[plan]\nmax_trials = 50\nmax_time = \"2h\"\n", Some((5, 30)), 50, None),
+            ("[plan]\ntrials = 7\nmax_time = \"2h\"\n", None, 7, None),
+            ("[plan]\ntrials = \"7\"\n", None, 7, None),
+        ] {
+            let plan = read(head);
+            let found = plan.stop.map(|stop| (stop.min_trials, stop.resolution_permille));
+            assert_eq!((found, plan.trials, plan.further_time_s), (rule, trials, further_time_s));
+        }
+    }
+
+    #[test]
+    fn what_is_wrong_with_the_number_of_trials_has_its_place() {
+        for (head, place, words) in [
+            ("trials = \"many\"", "\"many\"", "auto or a number"),
+            ("trials = 2.5", "2.5", "auto or a number"),
+            ("trials = [3]", "[3]", "auto or a number"),
+            ("resolution = 3", "3", "expected a string"),
+            ("resolution = \"3\"", "\"3\"", "such as 3% or 2.5%"),
+            ("resolution = \"80%\"", "\"80%\"", "out of bounds"),
+            ("max_trials = 0", "0", "from 1 to 10000"),
+            ("trials = 5\nresolution = \"3%\"", "resolution", "trials = 5 fixes their number"),
+            ("max_trials = 9\ntrials = 5", "max_trials", "leave one of the two out"),
+            ("max_trails = 9", "max_trails", "did you mean `max_trials`"),
+        ] {
+            let text = format!("[plan]\n{head}\n");
+            let wrong = Plan::parse(&text, &NAMES).unwrap_err();
+            assert_eq!(wrong.len(), 1, "{head}: {wrong:?}");
+            assert_eq!(&text[wrong[0].span.clone().unwrap()], place, "{head}");
+            assert!(wrong[0].message.contains(words), "{head}: {}", wrong[0].message);
         }
     }
 

@@ -6,12 +6,22 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::plan::{DEFAULT_TRIALS, Plan, QUICK_TRIALS};
+
 /// Half width of the band of sameness when nothing is said, in thousandths.
 pub const DEFAULT_RESOLUTION_PERMILLE: u32 = 30;
 /// Widest band of sameness, in thousandths: beyond it, "the same" says nothing.
 pub const MAX_RESOLUTION_PERMILLE: u32 = 500;
 /// Most trials of each target and workload.
 pub const MAX_TRIALS: u32 = 10_000;
+/// Greatest number of automatic trials when nothing is said.
+pub const DEFAULT_MAX_TRIALS: u32 = 20;
+/// The same under `--quick`.
+pub const QUICK_MAX_TRIALS: u32 = 5;
+/// Seconds after which no trial beyond the least number starts when nothing is said.
+pub const DEFAULT_FURTHER_TIME_S: u64 = 3600;
+/// The same under `--quick`.
+pub const QUICK_FURTHER_TIME_S: u64 = 600;
 
 /// When trials end before their greatest number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -66,6 +76,56 @@ impl fmt::Display for Trials {
             Trials::Fixed(number) => write!(f, "{number}"),
         }
     }
+}
+
+/// What is said of the number of trials; what is not said has its default.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Asked {
+    /// Their number.
+    pub trials: Option<Trials>,
+    /// The band of sameness; only with [`Trials::Auto`].
+    pub resolution_permille: Option<u32>,
+    /// The greatest number; only with [`Trials::Auto`].
+    pub max_trials: Option<u32>,
+}
+
+impl Asked {
+    /// The number that is fixed, with which nothing else can be said.
+    #[must_use]
+    pub fn fixed(&self) -> Option<u32> {
+        match self.trials {
+            Some(Trials::Fixed(number)) => Some(number),
+            Some(Trials::Auto) | None => None,
+        }
+    }
+
+    /// Puts it into a plan whose `quick` and `max_time_s` stand already.
+    pub fn apply(self, plan: &mut Plan) {
+        if let Some(number) = self.fixed() {
+            (plan.trials, plan.stop, plan.further_time_s) = (number, None, None);
+            return;
+        }
+        let (least, most, further_time_s) = if plan.quick {
+            (QUICK_TRIALS, QUICK_MAX_TRIALS, QUICK_FURTHER_TIME_S)
+        } else {
+            (DEFAULT_TRIALS, DEFAULT_MAX_TRIALS, DEFAULT_FURTHER_TIME_S)
+        };
+        plan.trials = self.max_trials.unwrap_or(most);
+        plan.stop = Some(StopRule {
+            resolution_permille: self.resolution_permille.unwrap_or(DEFAULT_RESOLUTION_PERMILLE),
+            min_trials: least.min(plan.trials),
+        });
+        plan.further_time_s = plan.max_time_s.is_none().then_some(further_time_s);
+    }
+}
+
+/// Why a fixed number of trials and `setting`, which is of `auto` alone, contradict each other; both as
+/// they are written where they stand.
+#[must_use]
+pub fn contradiction(setting: &str, fixed: &str) -> String {
+    format!(
+        "{setting} says when automatic trials end, but {fixed} fixes their number: leave one of the two out"
+    )
 }
 
 /// Reads the half width of the band of sameness, such as `3%` or `2.5%`, in thousandths.
@@ -129,8 +189,8 @@ pub struct StoppedWorkload {
     pub workload: String,
     /// Trials made of each target, those of the last block that is whole.
     pub trials: u32,
-    /// Whether its comparisons are settled.
-    pub settled: bool,
+    /// Why more trials were not wanted; null while a comparison is open.
+    pub settled: Option<String>,
     /// The comparisons that are not, at most a few.
     pub open: Vec<String>,
 }
@@ -165,6 +225,25 @@ mod tests {
         let told =
             |resolution_permille| StopRule { resolution_permille, min_trials: 5 }.resolution();
         assert_eq!((told(30), told(25)), ("3 %".to_owned(), "2.5 %".to_owned()));
+    }
+
+    #[test]
+    fn what_is_not_said_has_its_default() {
+        let applied = |quick, max_time_s, asked: Asked| {
+            let mut plan = Plan { max_time_s, ..Plan::new(quick) };
+            asked.apply(&mut plan);
+            let rule = plan.stop.map(|rule| (rule.min_trials, rule.resolution_permille));
+            (rule, plan.trials, plan.further_time_s)
+        };
+        let nothing = Asked::default();
+        assert_eq!(applied(false, None, nothing), (Some((5, 30)), 20, Some(3600)));
+        assert_eq!(applied(true, None, nothing), (Some((3, 30)), 5, Some(600)));
+        // A bound that is asked for holds alone.
+        assert_eq!(applied(false, Some(60), nothing), (Some((5, 30)), 20, None));
+        let few = Asked { max_trials: Some(2), resolution_permille: Some(100), ..nothing };
+        assert_eq!(applied(false, None, few), (Some((2, 100)), 2, Some(3600)));
+        let fixed = Asked { trials: Some(Trials::Fixed(7)), ..nothing };
+        assert_eq!(applied(false, None, fixed), (None, 7, None));
     }
 
     #[test]

@@ -274,7 +274,11 @@ pub fn harness(result: &RunResult) -> Option<String> {
 pub fn headline(result: &RunResult) -> String {
     let run = &result.run;
     let targets = text::counted(result.targets.len(), "target");
-    let trials = text::counted(run.trials as usize, "trial");
+    let mut trials = text::counted(run.trials as usize, "trial");
+    let made = run.stopped.iter().flat_map(|stopped| &stopped.workloads).map(|it| it.trials);
+    if let Some(least) = made.min().filter(|least| *least < run.trials) {
+        trials = format!("{least} to {trials}");
+    }
     let mut parts = vec![format!("run {}", run.id), format!("{targets} × {trials}")];
     parts.extend(images(result));
     parts.push(format!("seed {}", run.seed));
@@ -350,21 +354,17 @@ pub fn directions(higher: &[&str], lower: &[&str]) -> Option<String> {
 }
 
 /// The verdicts, each with its workload's label when there are several and with what the audit says of
-/// it: that targets are not comparable comes first.
+/// it: that targets are not comparable comes first. Behind them how the trials ended where their number
+/// was not fixed.
 pub fn verdicts(result: &RunResult) -> Vec<(String, String)> {
     let several = result.verdicts.len() > 1;
-    result
-        .verdicts
-        .iter()
-        .map(|verdict| {
-            let lead = if several {
-                format!("Verdict, {}:", verdict.workload)
-            } else {
-                "Verdict:".to_owned()
-            };
-            (lead, audited(result, verdict))
-        })
-        .collect()
+    let verdicts = result.verdicts.iter().map(|verdict| {
+        let lead =
+            if several { format!("Verdict, {}:", verdict.workload) } else { "Verdict:".to_owned() };
+        (lead, audited(result, verdict))
+    });
+    let stopped = result.run.stopped.iter();
+    verdicts.chain(stopped.map(|it| ("Trials:".to_owned(), it.sentence.clone()))).collect()
 }
 
 /// A verdict with what the audit says of it.

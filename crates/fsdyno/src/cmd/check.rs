@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use fsdyno_report::list::{self, ListFormat};
 
 use super::output;
+use crate::run::outlook;
 use crate::{bad_input, plan_file, workload_file};
 
 /// Arguments of `fsdyno check`.
@@ -33,16 +34,9 @@ impl Args {
         if self.json {
             output::print(&serde_json::to_string_pretty(&plan)?)?;
         } else {
-            let (targets, workloads) = (plan.targets.len(), plan.workloads.len());
-            let (trials, all) = (plan.trials, plan.trial_count());
-            let traced = match plan.explained_targets().count() * workloads {
-                0 => String::new(),
-                count => format!(", and {count} traced"),
-            };
-            output::print(&format!(
-                "{}: good: {targets} targets × {workloads} workloads × {trials} trials = {all} trials{traced}",
-                self.plan.display()
-            ))?;
+            let (extent, ending) = (outlook::extent(&plan), outlook::ending(&plan));
+            let text = format!("{}: good: {extent}\n{ending}", self.plan.display());
+            output::print(text.trim_end())?;
         }
         Ok(true)
     }

@@ -8,6 +8,7 @@ use fsdyno_model::cold::Cold;
 use fsdyno_model::info::Names;
 use fsdyno_model::param::Params;
 use fsdyno_model::plan::Plan;
+use fsdyno_model::stop::{self, Asked, Trials};
 use fsdyno_model::target::{Ground, TargetSpec};
 use fsdyno_model::trace::TraceMode;
 use fsdyno_model::units;
@@ -63,9 +64,19 @@ pub struct Args {
     #[arg(long, short, value_name = "NAME|FILE.toml[:k=v,...]")]
     workload: Vec<String>,
 
-    /// Trials of each target and workload [default: 5; 3 with --quick]
-    #[arg(long, short = 'n', value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
-    trials: Option<u32>,
+    /// Trials of each target and workload; auto: until every comparison is settled, 5 to 20 (3 to 5
+    /// with --quick) [default: auto]
+    #[arg(long, short = 'n', value_name = "N|auto", value_parser = Trials::parse)]
+    trials: Option<Trials>,
+
+    /// With automatic trials: targets within this of each other count as the same [default: 3%]
+    #[arg(long, value_name = "PERCENT", value_parser = stop::parse_resolution)]
+    resolution: Option<u32>,
+
+    /// With automatic trials: no more of each target and workload than this [default: 20; 5 with
+    /// --quick]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    max_trials: Option<u32>,
 
     /// Size of an image [default: 8GiB, 2GiB with --quick, more where a workload needs it]
     #[arg(long, value_name = "SIZE")]
@@ -87,7 +98,8 @@ pub struct Args {
     #[arg(long)]
     quick: bool,
 
-    /// Start no trial after this time, such as 30m
+    /// Start no trial after this time, such as 30m [default with automatic trials: none beyond the
+    /// least number after 1h, 10m with --quick]
     #[arg(long, value_name = "DURATION")]
     max_time: Option<String>,
 
@@ -183,10 +195,22 @@ impl Args {
         output::present(&store, &id, &self.format)
     }
 
+    /// Puts the number of trials into a plan; gives what contradicts itself.
+    fn trials_of(&self, plan: &mut Plan) -> Vec<String> {
+        let (resolution_permille, max_trials) = (self.resolution, self.max_trials);
+        let asked = Asked { trials: self.trials, resolution_permille, max_trials };
+        asked.apply(plan);
+        let Some(number) = asked.fixed() else { return Vec::new() };
+        let given =
+            [("--resolution", self.resolution.is_some()), ("--max-trials", max_trials.is_some())];
+        let contradicting = given.into_iter().filter(|(_, is_given)| *is_given);
+        let fixed = format!("--trials {number}");
+        contradicting.map(|(option, _)| stop::contradiction(option, &fixed)).collect()
+    }
+
     fn plan(&self) -> Result<Plan, Vec<String>> {
         let mut plan = Plan::new(self.quick);
         let mut errors = Vec::new();
-        plan.trials = self.trials.unwrap_or(plan.trials);
         plan.seed = self.seed.unwrap_or(plan.seed);
         plan.directory.clone_from(&self.dir);
         plan.trace = self.running.trace.trace.unwrap_or(TraceMode::Explain);
@@ -201,6 +225,7 @@ impl Args {
             keep(&mut errors, &mut limit_s, "--max-time", seconds(text));
             plan.max_time_s = Some(limit_s);
         }
+        errors.extend(self.trials_of(&mut plan));
         if let Some(text) = &self.trial_timeout {
             keep(&mut errors, &mut plan.trial_timeout_s, "--trial-timeout", seconds(text));
         }

@@ -8,7 +8,8 @@ use fsdyno_model::record::Role;
 use fsdyno_model::workload::WorkloadSpec;
 
 use super::output::TraceArgs;
-use crate::run::schedule;
+use crate::run::progress::say;
+use crate::run::{outlook, schedule};
 use crate::{bad_input, bad_inputs, catalogue, plan_file};
 
 /// Arguments of `fsdyno dry-run`.
@@ -50,6 +51,8 @@ struct Line<'a> {
     workload: &'a str,
     trial: u32,
     role: Role,
+    /// Whether it is made only while a comparison is open.
+    only_if_open: bool,
 }
 
 impl Args {
@@ -79,6 +82,7 @@ impl Args {
             workload: &plan.workloads[planned.workload_index].label,
             trial: planned.trial,
             role: planned.role,
+            only_if_open: planned.role == Role::Measured && planned.trial > plan.min_trials(),
         });
         if self.json {
             serde_json::to_writer_pretty(&mut output, &lines.collect::<Vec<_>>())?;
@@ -87,12 +91,16 @@ impl Args {
             for line in lines {
                 write!(output, "{}\t{}\t", line.target, line.workload)?;
                 match line.role {
+                    Role::Measured if line.only_if_open => {
+                        writeln!(output, "trial {}\tonly if open", line.trial)?;
+                    }
                     Role::Measured => writeln!(output, "trial {}", line.trial)?,
                     Role::Explain => writeln!(output, "explain trial")?,
                 }
             }
         }
         output.flush()?;
+        say(&outlook::text(plan));
         Ok(())
     }
 

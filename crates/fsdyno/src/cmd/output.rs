@@ -11,14 +11,15 @@ use fsdyno_model::audit::{Fairness, WorkloadAudit};
 use fsdyno_model::outcome::{NOT_STARTED, Outcome};
 use fsdyno_model::plan::Plan;
 use fsdyno_model::record::{Role, TrialRecord};
-use fsdyno_model::result::{RunInfo, RunResult};
+use fsdyno_model::result::{RunInfo, RunResult, TrialResult};
+use fsdyno_model::stop::StopReason;
 use fsdyno_model::trace::TraceMode;
 use fsdyno_model::workload::WorkloadSpec;
 use fsdyno_report::originals::{self, OriginalFormat, Setting};
 use fsdyno_report::table::TableOptions;
 
 use crate::run::progress::say;
-use crate::run::{RunOptions, schedule};
+use crate::run::{RunOptions, schedule, stopping};
 use crate::store::{Store, StoredRun};
 use crate::{bad_input, catalogue, paths};
 
@@ -145,15 +146,19 @@ fn command_line() -> String {
 /// # Errors
 /// Those of the database.
 pub fn result_of(store: &Store, run: &StoredRun) -> anyhow::Result<RunResult> {
-    let trials = with_missing(&run.plan, store.trials(&run.id)?);
+    let records = store.trials(&run.id)?;
+    let stopped = stopping::stopped(&run.plan, run.finished_unix_ns.is_some(), &records);
+    let measured = records.iter().filter(|record| record.role == Role::Measured);
+    let most = measured.map(|record| record.trial).max().unwrap_or_default();
+    let trials = with_missing(&run.plan, records);
     let info = RunInfo {
         id: run.id.clone(),
         title: run.plan.title.clone(),
         started: rfc3339(run.started_unix_ns),
         finished: run.finished_unix_ns.map(rfc3339),
         command: run.command.clone(),
-        trials: run.plan.trials,
-        stopped: None,
+        trials: run.plan.stop.map_or(run.plan.trials, |rule| most.max(rule.min_trials)),
+        stopped,
         seed: run.plan.seed,
         size_bytes: run.plan.size_bytes,
         environment: run.environment.clone(),
@@ -162,9 +167,13 @@ pub fn result_of(store: &Store, run: &StoredRun) -> anyhow::Result<RunResult> {
     Ok(fsdyno_analysis::assemble::assemble(info, &run.plan, &catalogue::phase_order, &trials))
 }
 
-/// Every planned trial appears, those that were never started as interrupted.
+/// Every planned trial appears, those that were never started as interrupted. Those that are made only
+/// while a comparison is open are no gap.
 fn with_missing(plan: &Plan, mut trials: Vec<TrialRecord>) -> Vec<TrialRecord> {
-    for planned in schedule::schedule(plan) {
+    let is_due = |planned: &schedule::Planned| {
+        planned.role == Role::Explain || planned.trial <= plan.min_trials()
+    };
+    for planned in schedule::schedule(plan).into_iter().filter(is_due) {
         if !trials.iter().any(|record| planned.is_of(plan, record)) {
             let outcome = Outcome::Interrupted { stage: NOT_STARTED.to_owned() };
             trials.push(planned.record(plan, outcome));
@@ -207,12 +216,15 @@ pub fn present(store: &Store, id: &str, format: &FormatArgs) -> anyhow::Result<b
     let records = if run.plan.ladders.is_empty() { Vec::new() } else { store.trials(id)? };
     // Rungs that a calibration did not need are no gap.
     let left_out = fsdyno_analysis::calibration::left_out(&run.plan, &records);
-    let complete = result.trials.iter().all(|trial| match &trial.outcome {
+    let stopped = result.run.stopped.as_ref();
+    let is_unfinished = stopped.is_some_and(|stopped| stopped.why == StopReason::Unfinished);
+    let is_complete = |trial: &TrialResult| match &trial.outcome {
         Outcome::Completed => true,
         // Nothing is measured less where nothing could be traced.
         Outcome::Skipped { .. } if trial.role == Role::Explain => true,
         _ => left_out.contains(trial.workload.as_str()),
-    });
+    };
+    let complete = !is_unfinished && result.trials.iter().all(is_complete);
     let success = complete && !(format.strict && is_unfair(&result));
     if format.json.is_some() && format.json_file().is_none() {
         print(&fsdyno_report::json::render(&result)?)?;

@@ -5,15 +5,17 @@ mod capture;
 pub mod child;
 mod explain;
 mod fingerprint;
+pub mod outlook;
 pub mod progress;
 pub mod schedule;
+pub mod stopping;
 pub mod trial;
 mod warning;
 
 pub use warning::larger_images;
 
 use std::path::{Path, PathBuf};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use fsdyno_lab::readiness::{self, Conditions, Readiness};
@@ -22,14 +24,15 @@ use fsdyno_lab::snapshot;
 use fsdyno_lab::workspace::Workspace;
 use fsdyno_model::outcome::Outcome;
 use fsdyno_model::plan::Plan;
-use fsdyno_model::record::TrialRecord;
+use fsdyno_model::record::{Role, TrialRecord};
 use fsdyno_sys::{clock, process};
 
 use crate::store::{Store, StoredRun};
 use crate::{bad_input, bad_inputs, paths};
 use explain::Explain;
-use progress::Progress;
+use progress::{Bounds, Progress, Step};
 use schedule::Planned;
+use stopping::Stopping;
 
 /// What a run needs besides its plan.
 #[derive(Debug, Clone)]
@@ -81,6 +84,9 @@ pub fn start(plan: &Plan, options: &RunOptions, store: &mut Store) -> anyhow::Re
     // That there are few trials is told with the results.
     for warning in run.warnings.iter().filter(|warning| warning.code != "few-trials") {
         progress::say(&format!("warning: {}: {}", warning.message, warning.advice));
+    }
+    if !options.quiet {
+        progress::say(&outlook::text(plan));
     }
     store.begin_run(&run)?;
     go_on(&run, &[], ground, options, store)?;
@@ -184,7 +190,8 @@ fn go_on(
     };
     let mut schedule = schedule::schedule(plan);
     schedule.retain(|planned| !is_done(planned));
-    let outcome = trials(run, &schedule, &ground, options, store);
+    let stopping = Stopping::new(plan, finished);
+    let outcome = trials(run, &schedule, stopping, &ground, options, store);
     let closed = ground.workspace.close();
     outcome?;
     closed.map_err(|left| {
@@ -203,15 +210,14 @@ fn go_on(
 fn trials(
     run: &StoredRun,
     schedule: &[Planned],
+    stopping: Stopping<'_>,
     ground: &Ground,
     options: &RunOptions,
     store: &mut Store,
 ) -> anyhow::Result<()> {
     let plan = &run.plan;
-    let case =
-        |planned: &Planned| planned.workload_index * plan.targets.len() + planned.target_index;
-    let cases: Vec<usize> = schedule.iter().map(case).collect();
-    let mut progress = Progress::new(&cases, options.quiet);
+    let steps: Vec<Step> = schedule.iter().map(|planned| step(plan, planned)).collect();
+    let mut progress = Progress::new(&steps, bounds(plan), options.quiet);
     let setting = trial::Setting {
         plan,
         workspace: &ground.workspace,
@@ -221,34 +227,30 @@ fn trials(
         keep_aged: options.keep_aged,
     };
     let started = Instant::now();
-    let mut calibration = calibration::Calibration::new(run);
-    let mut explain = Explain::new(plan, schedule);
+    let calibration = calibration::Calibration::new(run);
+    let explain = Explain::new(plan, schedule);
     if let Some(reason) = &explain.unavailable {
         progress.say(&format!("nothing is traced: {reason}"));
     }
-    for planned in schedule {
-        let case = case(planned);
-        if let Some(left_out) = calibration.left_out(planned, store)? {
-            store.put_trial(&run.id, &left_out.record)?;
-            progress.leave_out(case);
+    let mut choice = Choice { run, stopping, calibration, explain };
+    for (index, planned) in schedule.iter().enumerate() {
+        let step = steps[index];
+        if let Some(left_out) = choice.left_out(planned, store)? {
             left_out.news.iter().for_each(|line| progress.say(line));
+            left_out.record.map_or(Ok(()), |record| store.put_trial(&run.id, &record))?;
+            progress.leave_out(step);
             continue;
         }
-        if let Some(reason) = explain.skip_reason(plan, planned, store, &run.id)? {
-            store.put_trial(&run.id, &planned.record(plan, Outcome::Skipped { reason }))?;
-            progress.leave_out(case);
-            continue;
-        }
-        progress.begin(&planned.name(plan));
+        progress.begin(&planned.name(plan), step);
         let not_started = not_started(plan, &ground.ready[planned.target_index], started);
         let (record, leftover) = match not_started {
             Some(outcome) => (planned.record(plan, outcome), None),
-            None => {
-                trial::execute(&setting, planned, &mut |stage, done| progress.at(case, stage, done))
-            }
+            None => trial::execute(&setting, planned, &mut |stage, done| {
+                progress.at(step.case, stage, done);
+            }),
         };
         store.put_trial(&run.id, &record)?;
-        progress.end(case, &record.outcome);
+        progress.end(step, &record.outcome);
         if let Some(error) = leftover {
             progress.finish();
             anyhow::bail!(
@@ -259,9 +261,88 @@ fn trials(
         if process::interrupted() {
             break;
         }
+        let next = schedule.get(index + 1);
+        if next.is_none_or(|next| !next.is_of_block(planned)) {
+            choice.after_block(planned, next, store, &mut progress)?;
+        }
     }
     progress.finish();
     Ok(())
+}
+
+/// Which trials are made.
+struct Choice<'a> {
+    run: &'a StoredRun,
+    stopping: Stopping<'a>,
+    calibration: calibration::Calibration<'a>,
+    explain: Explain,
+}
+
+/// A trial that is not made.
+struct LeftOut {
+    /// Its record; `None` where it leaves none.
+    record: Option<TrialRecord>,
+    /// What has not been told yet.
+    news: Option<String>,
+}
+
+impl Choice<'_> {
+    /// Whether `planned` is not made.
+    fn left_out(&mut self, planned: &Planned, store: &Store) -> anyhow::Result<Option<LeftOut>> {
+        let (is_left_out, news) = self.stopping.leaves_out(planned);
+        if is_left_out {
+            return Ok(Some(LeftOut { record: None, news }));
+        }
+        if let Some(left_out) = self.calibration.left_out(planned, store)? {
+            let (record, news) = (Some(left_out.record), left_out.news);
+            return Ok(Some(LeftOut { record, news }));
+        }
+        let plan = &self.run.plan;
+        let reason = self.explain.skip_reason(plan, planned, store, &self.run.id)?;
+        let record = reason.map(|reason| planned.record(plan, Outcome::Skipped { reason }));
+        Ok(record.map(|record| LeftOut { record: Some(record), news: None }))
+    }
+
+    /// Looks at what there is after the last trial of a block.
+    fn after_block(
+        &mut self,
+        planned: &Planned,
+        next: Option<&Planned>,
+        store: &Store,
+        progress: &mut Progress,
+    ) -> anyhow::Result<()> {
+        let news = self.stopping.after_block(planned, store, &self.run.id)?;
+        if self.stopping.is_settled(planned) {
+            let targets = self.run.plan.targets.len();
+            let first = planned.workload_index * targets;
+            progress.settle(first..first + targets);
+        }
+        news.iter().for_each(|line| progress.say(line));
+        if planned.trial == 1 && next.is_some_and(|next| next.trial == 2) {
+            progress.tell_after_first_block();
+        }
+        Ok(())
+    }
+}
+
+/// What progress knows of a trial.
+fn step(plan: &Plan, planned: &Planned) -> Step {
+    Step {
+        case: planned.workload_index * plan.targets.len() + planned.target_index,
+        block: planned.trial,
+        only_if_open: planned.role == Role::Measured && planned.trial > plan.min_trials(),
+    }
+}
+
+/// What ends the trials of `plan` before the last; `None` where their number is fixed.
+fn bounds(plan: &Plan) -> Option<Bounds> {
+    let rule = plan.stop?;
+    let limit_s = plan.max_time_s.into_iter().chain(plan.further_time_s).min();
+    Some(Bounds {
+        min_blocks: rule.min_trials,
+        max_blocks: plan.trials,
+        further_time: limit_s.map(Duration::from_secs),
+    })
 }
 
 /// Why a trial is not even started.

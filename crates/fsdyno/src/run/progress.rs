@@ -2,14 +2,39 @@
 //! Everything goes to standard error, so that results stay clean.
 
 use std::io::Write as _;
+use std::ops::Range;
 use std::time::{Duration, Instant};
 
 use fsdyno_model::outcome::Outcome;
 use fsdyno_model::units;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
+use super::outlook::range;
+
 /// Steps of the bar for one trial.
 const STEPS: u64 = 1000;
+
+/// A trial that is to come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Step {
+    /// Target and workload, as a number of their own.
+    pub case: usize,
+    /// Number of its block, from 1.
+    pub block: u32,
+    /// Whether it is made only while a comparison is open.
+    pub only_if_open: bool,
+}
+
+/// What ends the trials before the last of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Bounds {
+    /// Blocks that are made whatever they show.
+    pub min_blocks: u32,
+    /// Blocks that are made at most.
+    pub max_blocks: u32,
+    /// Time from the start after which nothing starts that is made only while a comparison is open.
+    pub further_time: Option<Duration>,
+}
 
 /// Progress of a run.
 #[derive(Debug)]
@@ -18,8 +43,12 @@ pub struct Progress {
     quiet: bool,
     total: usize,
     finished: usize,
+    /// `None` where the number of trials is fixed.
+    bounds: Option<Bounds>,
     started: Instant,
     current: String,
+    /// Block of the running trial.
+    block: u32,
     current_started: Instant,
     done: f64,
     estimate: Estimate,
@@ -31,17 +60,64 @@ struct Estimate {
     cases: Vec<CaseTime>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct CaseTime {
-    /// Trials that have not finished.
+    /// Trials that have not finished and are made whatever the others show.
     left: u32,
+    /// Trials that have not finished and are made only while a comparison is open.
+    left_if_open: u32,
     /// Trials that have finished.
     finished: u32,
     /// Their time.
     spent: Duration,
 }
 
+/// Time that is left at least and at most.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Left {
+    least: Duration,
+    most: Duration,
+}
+
+impl Left {
+    /// `about 2m 05s left`, `about 10 s to 2m 05s left`; `None` where nothing is.
+    fn text(self) -> Option<String> {
+        if self.most.is_zero() {
+            None
+        } else if self.least == self.most {
+            Some(format!("about {} left", short(self.most)))
+        } else if self.least.is_zero() {
+            Some(format!("at most about {} left", short(self.most)))
+        } else {
+            Some(format!("about {} to {} left", short(self.least), short(self.most)))
+        }
+    }
+
+    fn without(self, spent: Duration) -> Left {
+        let (least, most) = (self.least.saturating_sub(spent), self.most.saturating_sub(spent));
+        Left { least, most }
+    }
+}
+
 impl Estimate {
+    fn new(steps: &[Step]) -> Estimate {
+        let count = steps.iter().map(|step| step.case + 1).max().unwrap_or_default();
+        let mut cases: Vec<CaseTime> = (0..count).map(|_| CaseTime::default()).collect();
+        for step in steps {
+            let case = &mut cases[step.case];
+            *if step.only_if_open { &mut case.left_if_open } else { &mut case.left } += 1;
+        }
+        Estimate { cases }
+    }
+
+    /// One trial of a case is no longer to come.
+    fn take(&mut self, step: Step) {
+        if let Some(case) = self.cases.get_mut(step.case) {
+            let left = if step.only_if_open { &mut case.left_if_open } else { &mut case.left };
+            *left = left.saturating_sub(1);
+        }
+    }
+
     /// Expected duration of one trial of a case; of any case when this has not run.
     fn trial(&self, case: usize) -> Option<Duration> {
         let own = self.cases.get(case)?;
@@ -53,30 +129,29 @@ impl Estimate {
         (finished > 0).then(|| spent / finished)
     }
 
-    fn left(&self) -> Option<Duration> {
-        let each = self.cases.iter().enumerate();
-        each.map(|(index, case)| {
-            if case.left == 0 { Some(Duration::ZERO) } else { Some(self.trial(index)? * case.left) }
-        })
-        .sum()
+    /// What is left; `further` is the time for what is made only while a comparison is open.
+    fn left(&self, further: Option<Duration>) -> Option<Left> {
+        let mut left = Left { least: Duration::ZERO, most: Duration::ZERO };
+        for (index, case) in self.cases.iter().enumerate() {
+            if case.left + case.left_if_open > 0 {
+                let trial = self.trial(index)?;
+                left.least += trial * case.left;
+                left.most += trial * (case.left + case.left_if_open);
+            }
+        }
+        left.most = left.most.min(further.unwrap_or(left.most).max(left.least));
+        Some(left)
     }
 }
 
 impl Progress {
-    /// Progress of trials whose cases (target × workload) are given in the order of execution.
+    /// Progress of trials in the order of execution; `bounds` where their number is not fixed.
     #[must_use]
-    pub fn new(cases: &[usize], quiet: bool) -> Progress {
-        let count = cases.iter().max().map_or(0, |max| max + 1);
-        let mut estimate = Estimate::default();
-        for case in 0..count {
-            let left = cases.iter().filter(|other| **other == case).count();
-            let left = u32::try_from(left).unwrap_or(u32::MAX);
-            estimate.cases.push(CaseTime { left, finished: 0, spent: Duration::ZERO });
-        }
+    pub fn new(steps: &[Step], bounds: Option<Bounds>, quiet: bool) -> Progress {
         let terminal = fsdyno_sys::process::stderr_is_terminal();
         let bar = (terminal && !quiet).then(|| {
             let bar = ProgressBar::with_draw_target(
-                Some(cases.len() as u64 * STEPS),
+                Some(steps.len() as u64 * STEPS),
                 ProgressDrawTarget::stderr_with_hz(8),
             );
             let style = ProgressStyle::with_template("{bar:16} {wide_msg}");
@@ -88,19 +163,22 @@ impl Progress {
         Progress {
             bar,
             quiet,
-            total: cases.len(),
+            total: steps.len(),
             finished: 0,
+            bounds,
             started: now,
             current: String::new(),
+            block: 1,
             current_started: now,
             done: 0.0,
-            estimate,
+            estimate: Estimate::new(steps),
         }
     }
 
     /// A trial begins.
-    pub fn begin(&mut self, name: &str) {
+    pub fn begin(&mut self, name: &str, step: Step) {
         name.clone_into(&mut self.current);
+        self.block = step.block;
         self.current_started = Instant::now();
         self.done = 0.0;
         self.show("start", None);
@@ -115,42 +193,82 @@ impl Progress {
     }
 
     /// The running trial has ended.
-    pub fn end(&mut self, case: usize, outcome: &Outcome) {
+    pub fn end(&mut self, step: Step, outcome: &Outcome) {
         let spent = self.current_started.elapsed();
-        if let Some(times) = self.estimate.cases.get_mut(case) {
-            times.left = times.left.saturating_sub(1);
-            // A trial that was skipped or failed early says nothing about the next.
-            if *outcome == Outcome::Completed {
-                times.finished += 1;
-                times.spent += spent;
-            }
+        self.estimate.take(step);
+        // A trial that was skipped or failed early says nothing about the next.
+        if *outcome == Outcome::Completed
+            && let Some(times) = self.estimate.cases.get_mut(step.case)
+        {
+            times.finished += 1;
+            times.spent += spent;
         }
         self.finished += 1;
         self.done = 0.0;
         let took = units::human_duration(u64::try_from(spent.as_nanos()).unwrap_or(u64::MAX));
-        let left = self.estimate.left().filter(|left| !left.is_zero());
-        let left = left.map_or(String::new(), |left| format!(", about {} left", short(left)));
+        let left =
+            self.left().and_then(Left::text).map_or(String::new(), |left| format!(", {left}"));
         let line = match outcome {
             Outcome::Completed => format!("{} in {took}", outcome.word()),
             _ => outcome.sentence(),
         };
         if self.bar.is_none() && !self.quiet {
-            let (finished, total) = (self.finished, self.total);
-            say(&format!("[{finished}/{total}] {}: {line}{left}", self.current));
+            say(&format!("[{}] {}: {line}{left}", self.place(), self.current));
         } else if *outcome != Outcome::Completed {
             self.say(&format!("{}: {line}", self.current));
         }
         self.show("", None);
     }
 
-    /// A trial of this case is left out without ado.
-    pub fn leave_out(&mut self, case: usize) {
-        if let Some(times) = self.estimate.cases.get_mut(case) {
-            times.left = times.left.saturating_sub(1);
-        }
+    /// A trial is left out without ado.
+    pub fn leave_out(&mut self, step: Step) {
+        self.estimate.take(step);
         self.finished += 1;
         self.done = 0.0;
         self.show("", None);
+    }
+
+    /// Nothing is open any more in these cases.
+    pub fn settle(&mut self, cases: Range<usize>) {
+        for case in self.estimate.cases.get_mut(cases).into_iter().flatten() {
+            case.left_if_open = 0;
+        }
+    }
+
+    /// Tells after the first block how long all will take, where their number is not fixed.
+    pub fn tell_after_first_block(&self) {
+        let Some(bounds) = self.bounds.filter(|it| it.min_blocks < it.max_blocks) else { return };
+        let Some(left) = self.left() else { return };
+        let time = |left: Duration| short(self.started.elapsed() + left);
+        self.say(&format!(
+            "the first block took {}: the least number, {}, will take about {}, the greatest, {}, at most about {}",
+            short(self.started.elapsed()),
+            bounds.min_blocks,
+            time(left.least),
+            bounds.max_blocks,
+            time(left.most),
+        ));
+    }
+
+    /// What is left of the time.
+    fn left(&self) -> Option<Left> {
+        let further_time = self.bounds.and_then(|bounds| bounds.further_time);
+        let further = further_time.map(|limit| limit.saturating_sub(self.started.elapsed()));
+        self.estimate.left(further)
+    }
+
+    /// `3/12`; where the number of trials is not fixed `block 4 of 5 to 20`.
+    fn place(&self) -> String {
+        match self.bounds {
+            None => format!("{}/{}", self.finished, self.total),
+            Some(bounds) => {
+                let Bounds { min_blocks, max_blocks, .. } = bounds;
+                // Trials that only explain come behind the last.
+                let block = self.block.min(max_blocks);
+                let most = range(min_blocks as usize, max_blocks as usize);
+                format!("block {block} of {most}")
+            }
+        }
     }
 
     /// Prints a line above the bar.
@@ -173,14 +291,18 @@ impl Progress {
         let Some(bar) = &self.bar else { return };
         let running = case.and_then(|case| self.estimate.trial(case));
         let spent = self.current_started.elapsed();
-        let left = match (self.estimate.left(), running) {
-            (Some(left), Some(_)) => Some(left.saturating_sub(spent)),
+        let left = match (self.left(), running) {
+            (Some(left), Some(_)) => Some(left.without(spent)),
             (Some(left), None) => Some(left),
             // Nothing has finished yet: the share of this trial tells.
             (None, _) if self.done > 0.05 => {
                 let trial = spent.div_f64(self.done);
                 let total = u32::try_from(self.total).unwrap_or(u32::MAX);
-                Some((trial * total).saturating_sub(spent))
+                let most = trial.saturating_mul(total).saturating_sub(spent);
+                Some(Left {
+                    least: if self.bounds.is_some() { Duration::ZERO } else { most },
+                    most,
+                })
             }
             (None, _) => None,
         };
@@ -189,11 +311,15 @@ impl Progress {
             _ => self.done,
         };
         bar.set_position(self.finished as u64 * STEPS + (within * STEPS as f64) as u64);
-        let left =
-            left.map_or("time left unknown yet".to_owned(), |left| format!("{} left", short(left)));
-        let (trial, total) = ((self.finished + 1).min(self.total), self.total);
+        let unknown = || "time left unknown yet".to_owned();
+        let left = left
+            .map_or_else(unknown, |left| left.text().unwrap_or_else(|| "almost done".to_owned()));
+        let place = match self.bounds {
+            None => format!("{}/{}", (self.finished + 1).min(self.total), self.total),
+            Some(_) => self.place(),
+        };
         let elapsed = short(self.started.elapsed());
-        bar.set_message(format!("{trial}/{total} {elapsed}, {left} · {} {stage}", self.current));
+        bar.set_message(format!("{place} {elapsed}, {left} · {} {stage}", self.current));
     }
 }
 
@@ -213,19 +339,65 @@ fn short(duration: Duration) -> String {
 mod tests {
     use super::*;
 
+    fn steps(least: u32, most: u32) -> Vec<Step> {
+        let blocks = (1..=most).flat_map(|block| [(block, 0), (block, 1)]);
+        blocks.map(|(block, case)| Step { case, block, only_if_open: block > least }).collect()
+    }
+
+    fn seconds(least: u64, most: u64) -> Option<Left> {
+        Some(Left { least: Duration::from_secs(least), most: Duration::from_secs(most) })
+    }
+
     #[test]
     fn the_time_left_comes_from_finished_trials() {
-        let mut estimate = Estimate::default();
-        for left in [2, 2] {
-            estimate.cases.push(CaseTime { left, finished: 0, spent: Duration::ZERO });
+        let steps = steps(2, 2);
+        let mut estimate = Estimate::new(&steps);
+        assert_eq!(estimate.left(None), None);
+        let case = &mut estimate.cases[0];
+        (case.finished, case.left, case.spent) = (1, 1, Duration::from_secs(10));
+        assert_eq!(estimate.left(None), seconds(30, 30));
+        let case = &mut estimate.cases[1];
+        (case.finished, case.left) = (2, 0);
+        assert_eq!(estimate.left(None), seconds(10, 10));
+    }
+
+    #[test]
+    fn an_unknown_end_has_a_least_and_a_greatest_time() {
+        let steps = steps(5, 20);
+        let mut estimate = Estimate::new(&steps);
+        for step in &steps[..2] {
+            estimate.take(*step);
+            let case = &mut estimate.cases[step.case];
+            (case.finished, case.spent) = (1, Duration::from_secs(1));
         }
-        assert_eq!(estimate.left(), None);
-        estimate.cases[0].finished = 1;
-        estimate.cases[0].left = 1;
-        estimate.cases[0].spent = Duration::from_secs(10);
-        assert_eq!(estimate.left(), Some(Duration::from_secs(30)));
-        estimate.cases[1].finished = 2;
-        estimate.cases[1].left = 0;
-        assert_eq!(estimate.left(), Some(Duration::from_secs(10)));
+        assert_eq!(estimate.left(None), seconds(8, 38));
+        // A bound on the time holds for what need not be made.
+        assert_eq!(estimate.left(Some(Duration::from_secs(12))), seconds(8, 12));
+        assert_eq!(estimate.left(Some(Duration::from_secs(2))), seconds(8, 8));
+        let texts = [seconds(8, 38), seconds(8, 8), seconds(0, 8), seconds(0, 0)];
+        let texts = texts.map(|left| left.and_then(Left::text).unwrap_or_default());
+        let expected = ["about 8 s to 38 s left", "about 8 s left", "at most about 8 s left", ""];
+        assert_eq!(texts, expected);
+        for step in &steps[2..10] {
+            estimate.take(*step);
+        }
+        assert_eq!(estimate.left(None), seconds(0, 30));
+        // It is settled.
+        for step in &steps[10..] {
+            estimate.take(*step);
+        }
+        assert_eq!(estimate.left(None), seconds(0, 0));
+    }
+
+    #[test]
+    fn the_place_is_that_of_the_block_where_the_end_is_unknown() {
+        let bounds = |max_blocks| Bounds { min_blocks: 5, max_blocks, further_time: None };
+        let mut progress = Progress::new(&steps(5, 20), Some(bounds(20)), true);
+        progress.begin("a w trial 4", Step { case: 0, block: 4, only_if_open: false });
+        assert_eq!(progress.place(), "block 4 of 5 to 20");
+        progress.begin("a w explain trial", Step { case: 0, block: 21, only_if_open: false });
+        assert_eq!(progress.place(), "block 20 of 5 to 20");
+        let fixed = Progress::new(&steps(3, 3), None, true);
+        assert_eq!(fixed.place(), "0/6");
     }
 }

@@ -2,7 +2,8 @@
 //!
 //! A block holds one trial of every target on one workload; blocks follow each other trial by
 //! trial. The heavier rungs of a ladder come after that, all trials of the second, then all of the third,
-//! since each is tried only if the one before told too little. Trials that are only traced come last, so
+//! since each is tried only if the one before told too little. Where trials end once the comparisons are
+//! settled, the order holds all that may be made; which of them are not is left to `stopping`. Trials that are only traced come last, so
 //! that they change nothing for those whose figures count. The order is a pure function of the plan:
 //! resuming a run computes it again.
 
@@ -48,6 +49,13 @@ impl Planned {
             && record.workload == plan.workloads[self.workload_index].label
     }
 
+    /// Whether it is of the same block as another.
+    #[must_use]
+    pub fn is_of_block(&self, other: &Planned) -> bool {
+        (self.workload_index, self.trial, self.role)
+            == (other.workload_index, other.trial, other.role)
+    }
+
     /// Whether its devices are to be traced.
     #[must_use]
     pub fn is_traced(&self, plan: &Plan) -> bool {
@@ -80,7 +88,8 @@ pub fn schedule(plan: &Plan) -> Vec<Planned> {
         let workloads: Vec<usize> =
             (0..plan.workloads.len()).filter(|workload| rung_of(*workload) == round).collect();
         for trial in 1..=plan.trials {
-            for workload_index in &workloads {
+            let due = workloads.iter().filter(|workload| trial <= plan.trials_of(**workload));
+            for workload_index in due {
                 block(plan, *workload_index, trial, &mut random, &mut planned);
             }
         }
@@ -138,6 +147,7 @@ mod tests {
     use super::*;
     use fsdyno_model::ladder::Climb;
     use fsdyno_model::param::Params;
+    use fsdyno_model::stop::StopRule;
     use fsdyno_model::target::{DeviceSpec, FreshSpec, TargetSpec};
     use fsdyno_model::workload::WorkloadSpec;
 
@@ -186,6 +196,35 @@ mod tests {
         assert_eq!(order(1), order(1));
         assert_ne!(order(1), order(2));
         assert_eq!(order(1), GOLDEN);
+    }
+
+    #[test]
+    fn the_first_blocks_are_the_same_whatever_the_greatest_number_is() {
+        let fixed = schedule(&plan(3, 2, 5, 9));
+        for most in [5, 6, 20, 500] {
+            let mut auto = plan(3, 2, most, 9);
+            auto.stop = Some(StopRule { resolution_permille: 30, min_trials: 5 });
+            assert_eq!(schedule(&auto)[..fixed.len()], fixed);
+            assert_eq!(schedule(&auto).len(), most as usize * 6);
+        }
+    }
+
+    #[test]
+    fn rungs_get_the_least_number_of_trials() {
+        let mut plan = plan(2, 2, 9, 5);
+        plan.stop = Some(StopRule { resolution_permille: 30, min_trials: 4 });
+        let rungs = vec![Params::default(); 3];
+        let climb = || Climb { rungs: rungs.clone(), phase: "create".to_owned(), budget_s: 1 };
+        plan = plan.expand(|spec| (spec.label == "w1").then(climb)).unwrap();
+        let planned = schedule(&plan);
+        let count = |label: &str| {
+            let own = planned.iter().filter(|it| plan.workloads[it.workload_index].label == label);
+            own.count()
+        };
+        let counts = ["w0", "w1 rung 1", "w1 rung 2", "w1 rung 3"].map(count);
+        assert_eq!(counts, [18, 8, 8, 8]);
+        assert_eq!((planned.len(), plan.trial_count()), (42, 42));
+        assert_eq!(plan.least_trial_count(), 32);
     }
 
     const GOLDEN: [usize; 9] = [0, 1, 2, 2, 0, 1, 1, 0, 2];

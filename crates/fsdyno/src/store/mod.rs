@@ -63,7 +63,8 @@ pub struct RunLine {
     pub targets: Vec<String>,
     /// Labels of the workloads.
     pub workloads: Vec<String>,
-    /// Trials planned whose figures count.
+    /// Trials planned whose figures count; where their number is not fixed, the least number or, where
+    /// more were made, those.
     pub trials_planned: usize,
     /// Those of them that completed.
     pub trials_completed: usize,
@@ -267,16 +268,16 @@ impl Store {
         let mut lines = Vec::with_capacity(ids.len());
         for id in ids {
             let Some(run) = self.load(&id)? else { continue };
-            let completed: usize = self.connection.query_row(
-                "SELECT count(*) FROM trial WHERE run_id = ?1 AND outcome = 'completed' AND record ->> 'role' IS NOT 'explain'",
+            let (made, completed): (usize, usize) = self.connection.query_row(
+                "SELECT count(*), count(*) FILTER (WHERE outcome = 'completed') FROM trial WHERE run_id = ?1 AND record ->> 'role' IS NOT 'explain'",
                 [&id],
-                |row| row.get(0),
+                |row| Ok((row.get(0)?, row.get(1)?)),
             )?;
             lines.push(RunLine {
                 id,
                 started_unix_ns: run.started_unix_ns,
                 finished_unix_ns: run.finished_unix_ns,
-                trials_planned: run.plan.trial_count(),
+                trials_planned: run.plan.least_trial_count().max(made),
                 trials_completed: completed,
                 targets: run.plan.targets.into_iter().map(|target| target.label).collect(),
                 workloads: run.plan.workloads.into_iter().map(|workload| workload.label).collect(),

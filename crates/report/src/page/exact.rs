@@ -95,7 +95,7 @@ fn run(result: &RunResult) -> Pairs {
         pair("run", run.id.as_str()),
         pair("started", run.started.as_str()),
         pair("finished", run.finished.as_deref().unwrap_or("not finished")),
-        pair("trials of each target and workload", run.trials.to_string()),
+        pair("trials of each target and workload", trials_of_each(run)),
         pair("order of the trials", format!("random, seed {}", run.seed)),
         pair(
             "size of an image",
@@ -201,6 +201,14 @@ fn cold(result: &RunResult) -> Option<Table> {
 fn name(trial: &TrialResult) -> String {
     let role = if trial.role == Role::Explain { ", explain trial" } else { "" };
     format!("{}, {}, trial {}{role}", trial.target, trial.workload, trial.trial)
+}
+
+/// `5`, or `7 at most, of 20, until settled within 3 %`.
+fn trials_of_each(run: &RunInfo) -> String {
+    let Some(stopped) = &run.stopped else { return run.trials.to_string() };
+    let resolution = stopped.rule.resolution();
+    let (made, max) = (run.trials, stopped.max_trials);
+    format!("automatic: {made} of at most {max}, until settled or the same within {resolution}")
 }
 
 fn trials(result: &RunResult) -> Table {

@@ -1,0 +1,127 @@
+//! What a plan will do, in words: how many trials, and what ends them. How long they take is not known
+//! before some have run.
+
+use fsdyno_model::plan::Plan;
+
+/// `2 targets × 1 workloads × 5 to 20 trials = 10 to 40 trials, and 2 traced`.
+#[must_use]
+pub fn extent(plan: &Plan) -> String {
+    let (targets, workloads) = (plan.targets.len(), plan.workloads.len());
+    let traced = match plan.explained_targets().count() * workloads {
+        0 => String::new(),
+        count => format!(", and {count} traced"),
+    };
+    let trials = range(plan.min_trials() as usize, plan.trials as usize);
+    let all = range(plan.least_trial_count(), plan.trial_count());
+    format!("{targets} targets × {workloads} workloads × {trials} trials = {all} trials{traced}")
+}
+
+/// What ends the trials, in sentences; empty where their number is fixed and no time is set.
+#[must_use]
+pub fn ending(plan: &Plan) -> String {
+    let mut sentences = Vec::new();
+    if let Some(rule) = plan.stop.filter(|rule| rule.min_trials < plan.trials) {
+        let resolution = rule.resolution();
+        sentences.push(format!(
+            "The trials of a workload end once its comparisons are settled: told apart, or the same within {resolution}."
+        ));
+        if let Some(limit_s) = plan.further_time_s {
+            let (least, limit) = (rule.min_trials, time_text(limit_s));
+            sentences.push(format!("After {limit} none beyond the first {least} starts."));
+        }
+    }
+    if let Some(limit_s) = plan.max_time_s {
+        sentences.push(format!("After {} no trial starts.", time_text(limit_s)));
+    }
+    if plan.stop.is_some() && !plan.ladders.is_empty() {
+        sentences.push(format!(
+            "A calibration needs a fixed number of trials: each load gets {}.",
+            plan.min_trials()
+        ));
+    }
+    sentences.join(" ")
+}
+
+/// Both in a line.
+#[must_use]
+pub fn text(plan: &Plan) -> String {
+    format!("{}. {}", extent(plan), ending(plan)).trim_end().to_owned()
+}
+
+/// A time limit as users write it: `90 s`, `10 min`, `1 h`, `1 h 30 min`.
+#[must_use]
+pub fn time_text(seconds: u64) -> String {
+    let (hours, minutes) = (seconds / 3600, seconds % 3600 / 60);
+    match (hours, minutes, seconds % 60) {
+        (0, _, 1..) | (0, 0, 0) => format!("{seconds} s"),
+        (0, minutes, 0) => format!("{minutes} min"),
+        (hours, 0, 0) => format!("{hours} h"),
+        (hours, minutes, 0) => format!("{hours} h {minutes} min"),
+        (_, _, 1..) => format!("{seconds} s"),
+    }
+}
+
+/// `5 to 20`, or `5` where both are the same.
+pub(super) fn range(least: usize, most: usize) -> String {
+    if least == most { most.to_string() } else { format!("{least} to {most}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use fsdyno_model::stop::{Asked, Trials};
+    use fsdyno_model::target::TargetSpec;
+    use fsdyno_model::workload::WorkloadSpec;
+
+    use super::*;
+
+    fn plan(asked: Asked, workload: &str) -> Plan {
+        let mut plan = Plan::new(false);
+        asked.apply(&mut plan);
+        crate::catalogue::with_names(|names| {
+            let targets = ["a=dir:/srv", "b=dir:/srv"];
+            plan.targets.extend(targets.map(|text| TargetSpec::parse(text, names).unwrap()));
+            plan.workloads.push(WorkloadSpec::parse(workload, false, names).unwrap());
+        });
+        plan.expand(crate::catalogue::climb).unwrap()
+    }
+
+    #[test]
+    fn what_will_happen_is_told() {
+        let auto = plan(Asked::default(), "small-files");
+        assert_eq!(extent(&auto), "2 targets × 1 workloads × 5 to 20 trials = 10 to 40 trials");
+        let told = ending(&auto);
+        for words in ["the same within 3 %", "After 1 h none beyond the first 5 starts."] {
+            assert!(told.contains(words), "{told}");
+        }
+        let fixed = Asked { trials: Some(Trials::Fixed(3)), ..Asked::default() };
+        let fixed = plan(fixed, "small-files");
+        assert_eq!(extent(&fixed), "2 targets × 1 workloads × 3 trials = 6 trials");
+        assert_eq!(ending(&fixed), "");
+        let bound = Plan { max_time_s: Some(5400), ..fixed };
+        assert_eq!(ending(&bound), "After 1 h 30 min no trial starts.");
+        let few = plan(Asked { max_trials: Some(4), ..Asked::default() }, "small-files");
+        assert_eq!(extent(&few), "2 targets × 1 workloads × 4 trials = 8 trials");
+        assert_eq!(ending(&few), "");
+    }
+
+    #[test]
+    fn a_calibration_says_its_number_of_trials() {
+        let plan = plan(Asked::default(), "postmark:calibrate=true");
+        assert_eq!(plan.trial_count(), plan.least_trial_count());
+        assert!(ending(&plan).contains("each load gets 5."), "{}", ending(&plan));
+    }
+
+    #[test]
+    fn limits_read_as_they_are_written() {
+        for (seconds, text) in [
+            (0, "0 s"),
+            (90, "90 s"),
+            (600, "10 min"),
+            (3600, "1 h"),
+            (5400, "1 h 30 min"),
+            (3601, "3601 s"),
+        ] {
+            assert_eq!(time_text(seconds), text);
+        }
+    }
+}
