@@ -22,9 +22,13 @@ pub fn ending(plan: &Plan) -> String {
     let mut sentences = Vec::new();
     if let Some(rule) = plan.stop.filter(|rule| rule.min_trials < plan.trials) {
         let resolution = rule.resolution();
-        sentences.push(format!(
-            "The trials of a workload end once its comparisons are settled: told apart, or the same within {resolution}."
-        ));
+        let settled = match plan.targets.len() {
+            0 | 1 => format!("its figures are known within ±{resolution}"),
+            _ => {
+                format!("its comparisons are settled: told apart, or the same within ±{resolution}")
+            }
+        };
+        sentences.push(format!("The trials of a workload end once {settled}."));
         if let Some(limit_s) = plan.further_time_s {
             let (least, limit) = (rule.min_trials, time_text(limit_s));
             sentences.push(format!("After {limit} none beyond the first {least} starts."));
@@ -90,7 +94,7 @@ mod tests {
         let auto = plan(Asked::default(), "small-files");
         assert_eq!(extent(&auto), "2 targets × 1 workloads × 5 to 20 trials = 10 to 40 trials");
         let told = ending(&auto);
-        for words in ["the same within 3 %", "After 1 h none beyond the first 5 starts."] {
+        for words in ["the same within ±3 %", "After 1 h none beyond the first 5 starts."] {
             assert!(told.contains(words), "{told}");
         }
         let fixed = Asked { trials: Some(Trials::Fixed(3)), ..Asked::default() };

@@ -238,3 +238,130 @@ fn is_open(plan: &Plan, open: &[&StoppedWorkload]) -> String {
         all => format!("these comparisons are open: {}", all.join("; ")),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use fsdyno_model::outcome::Outcome;
+    use fsdyno_model::record::PhaseRecord;
+    use fsdyno_model::stop::Asked;
+    use fsdyno_model::target::TargetSpec;
+    use fsdyno_model::workload::WorkloadSpec;
+
+    use super::*;
+    use crate::run::schedule::schedule;
+
+    fn plan(max_trials: u32, workloads: &[&str]) -> Plan {
+        let mut plan = Plan::new(false);
+        Asked { max_trials: Some(max_trials), ..Asked::default() }.apply(&mut plan);
+        catalogue::with_names(|names| {
+            let targets = ["a=dir:/srv", "b=dir:/srv"];
+            plan.targets.extend(targets.map(|text| TargetSpec::parse(text, names).unwrap()));
+            let specs = workloads.iter().map(|it| WorkloadSpec::parse(it, false, names).unwrap());
+            plan.workloads.extend(specs);
+        });
+        plan.finish().unwrap()
+    }
+
+    /// The first trials of `plan` in their order; `ratio` gives how many times as long `b` takes on a
+    /// workload and block.
+    fn records(plan: &Plan, count: usize, ratio: impl Fn(usize, u32) -> f64) -> Vec<TrialRecord> {
+        let record = |planned: &Planned| {
+            let mut record = planned.record(plan, Outcome::Completed);
+            let mut phase = PhaseRecord::new("create", "elapsed_s");
+            let ratio = ratio(planned.workload_index, planned.trial);
+            let noise = 1.0 + f64::from(planned.trial * 7 % 5) / 1000.0;
+            let factor = if planned.target_index == 1 { ratio } else { noise };
+            phase.elapsed_return_ns = (1e9 * factor) as u64;
+            record.phases.push(phase);
+            record
+        };
+        schedule(plan)[..count].iter().map(record).collect()
+    }
+
+    /// Twice as fast in one block, half as fast in the next.
+    fn swaying(_: usize, block: u32) -> f64 {
+        if block.is_multiple_of(2) { 2.0 } else { 0.5 }
+    }
+
+    #[test]
+    fn whoever_resumes_decides_as_the_whole_run_would_have() {
+        let plan = plan(20, &["small-files"]);
+        for ratio in [|_: usize, _: u32| 2.0, swaying] {
+            for whole in 0..=12u32 {
+                let trials = records(&plan, whole as usize * 2, ratio);
+                let expected = standing(&plan, 0, &trials).unwrap();
+                assert_eq!(expected.trials, whole);
+                assert_eq!(expected.settled.is_some(), whole >= 5 && ratio(0, 1) == 2.0);
+                // Killed within the next block, and read in any order.
+                let mut more = records(&plan, whole as usize * 2 + 1, ratio);
+                more.reverse();
+                assert_eq!(standing(&plan, 0, &more).unwrap(), expected);
+                more[0].outcome = Outcome::Interrupted { stage: "create".to_owned() };
+                assert_eq!(standing(&plan, 0, &more).unwrap(), expected);
+            }
+        }
+    }
+
+    #[test]
+    fn how_it_ended_is_told() {
+        let clear = |_: usize, _: u32| 2.0;
+        let (both, one) = (plan(8, &["small-files", "compilebench"]), plan(8, &["small-files"]));
+        let mixed = |workload: usize, block| if workload == 0 { 3.0 } else { swaying(0, block) };
+        for (plan, trials, is_finished, why, words) in [
+            (&one, records(&one, 10, clear), true, StopReason::Settled, "No more were wanted: all"),
+            (&one, records(&one, 10, clear), false, StopReason::Settled, "(at most 8)"),
+            (&one, records(&one, 16, swaying), true, StopReason::MaxTrials, "--max-trials 16"),
+            (
+                &one,
+                records(&one, 13, swaying),
+                true,
+                StopReason::MaxTime,
+                "The time for trials beyond the first 5, 1 h, was up after 6 of at most 8 trials, and this comparison is open: create: ",
+            ),
+            (&one, records(&one, 13, swaying), false, StopReason::Unfinished, "run --resume"),
+            (&one, Vec::new(), false, StopReason::Unfinished, "0 of at most 8"),
+            (
+                &both,
+                records(&both, 32, mixed),
+                true,
+                StopReason::MaxTrials,
+                "this comparison is open: compilebench, create: ",
+            ),
+            (
+                &both,
+                records(&both, 20, clear),
+                true,
+                StopReason::Settled,
+                "small-files: all 1 comparisons",
+            ),
+        ] {
+            let stopped = stopped(plan, is_finished, &trials).unwrap();
+            assert_eq!(stopped.why, why, "{stopped:?}");
+            assert!(stopped.sentence.contains(words), "{}", stopped.sentence);
+        }
+        let fixed = Plan { stop: None, ..one };
+        assert_eq!(stopped(&fixed, true, &[]), None);
+    }
+
+    #[test]
+    fn what_is_settled_or_too_late_is_left_out() {
+        let plan = plan(8, &["small-files", "compilebench"]);
+        let mixed = |workload: usize, block| if workload == 0 { 3.0 } else { swaying(0, block) };
+        let left_out = |plan: &Plan, count: usize| -> Vec<(usize, u32)> {
+            let mut stopping = Stopping::new(plan, &records(plan, count, mixed));
+            let rest = schedule(plan).split_off(count);
+            let left_out = rest.iter().filter(|planned| stopping.leaves_out(planned).0);
+            left_out.map(|planned| (planned.workload_index, planned.trial)).collect()
+        };
+        assert_eq!(left_out(&plan, 20), [(0, 6), (0, 6), (0, 7), (0, 7), (0, 8), (0, 8)]);
+        // Too little is there to decide.
+        assert_eq!(left_out(&plan, 16), []);
+        let late = Plan { further_time_s: Some(0), ..plan.clone() };
+        let all = left_out(&late, 16);
+        assert_eq!(all.len(), 12);
+        assert!(all.iter().all(|(_, trial)| *trial > 5), "{all:?}");
+        let mut stopping = Stopping::new(&late, &records(&late, 20, mixed));
+        let told = schedule(&late)[20..].iter().filter_map(|it| stopping.leaves_out(it).1).count();
+        assert_eq!(told, 1, "that time is up is told once");
+    }
+}

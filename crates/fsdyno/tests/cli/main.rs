@@ -2,6 +2,7 @@
 
 mod aged;
 mod audit;
+mod auto_trials;
 mod calibration;
 mod catalogue;
 mod clean;

@@ -3,7 +3,7 @@
 
 use fsdyno_model::environment::Environment;
 use fsdyno_model::record::Role;
-use fsdyno_model::result::{RunResult, TargetResult, TrialResult};
+use fsdyno_model::result::{RunInfo, RunResult, TargetResult, TrialResult};
 use fsdyno_model::units;
 
 use super::chart;
