@@ -16,6 +16,7 @@
 //! | [`command`] | external programs: bounded in time and output, dying with us |
 //! | [`tools`] | where programs are, their versions, which package brings them |
 //! | [`environment`] | the machine, for the record |
+//! | [`disturbance`] | what bent the figures of a trial from outside |
 //! | [`doctor`] | what this machine can do, and what mends each gap |
 //! | [`devices`] | the block devices, and whether they would be accepted |
 #![forbid(unsafe_code)]
@@ -24,6 +25,7 @@ pub mod arguments;
 pub mod command;
 pub mod device;
 pub mod devices;
+pub mod disturbance;
 pub mod doctor;
 pub mod environment;
 pub mod filesystem;

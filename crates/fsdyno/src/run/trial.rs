@@ -5,6 +5,7 @@ mod age;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use fsdyno_lab::disturbance::Watch;
 use fsdyno_lab::stand::{Limits, StageError, StageErrorKind, Stand};
 use fsdyno_lab::workspace::Workspace;
 use fsdyno_model::outcome::Outcome;
@@ -48,15 +49,18 @@ pub fn execute(
     let mut record = planned.record(setting.plan, begun);
     record.started_unix_ns = Some(clock::wall_ns());
     let started = clock::now_ns();
+    let watch = Watch::begin(&super::image_directory(setting.plan));
     let mut trial = Trial {
         setting,
         planned,
         deadline: Instant::now() + Duration::from_secs(setting.plan.trial_timeout_s),
         record,
+        devices: Vec::new(),
         progress,
     };
     let (ended, leftover) = trial.live();
-    let mut record = trial.record;
+    let Trial { mut record, devices, .. } = trial;
+    record.warnings.extend(watch.end(&devices));
     record.outcome = match ended {
         Ok(()) => Outcome::Completed,
         Err(unfinished) => unfinished.outcome(setting.plan.trial_timeout_s),
@@ -123,6 +127,8 @@ struct Trial<'a, 'p> {
     planned: &'a Planned,
     deadline: Instant,
     record: TrialRecord,
+    /// What the target is on.
+    devices: Vec<DeviceNumber>,
     progress: &'p mut dyn FnMut(&str, f64),
 }
 
@@ -133,6 +139,7 @@ impl Trial<'_, '_> {
             Ok(prepared) => prepared,
             Err((unfinished, leftover)) => return (Err(unfinished), leftover),
         };
+        self.devices = devices_of(&stand);
         let ended = self.stages(&mut stand, is_made);
         if self.record.facts.mount_effective.is_none() {
             self.record.facts = stand.facts();
@@ -226,11 +233,8 @@ impl Trial<'_, '_> {
         if !self.planned.is_traced(plan) {
             return None;
         }
-        let devices: Vec<DeviceNumber> = (stand.watch().devices.into_iter())
-            .map(|(major, minor)| DeviceNumber { major, minor })
-            .collect();
         let name = capture::file_name(plan, self.planned);
-        match TrialTrace::begin(&self.setting.trace_directory, &name, &devices) {
+        match TrialTrace::begin(&self.setting.trace_directory, &name, &devices_of(stand)) {
             Ok(trace) => Some(trace),
             Err(warning) => {
                 self.record.warnings.push(warning);
@@ -304,6 +308,11 @@ impl Trial<'_, '_> {
         child::run(&spec, self.deadline, attendance)
             .map_err(|error| Unfinished::failed(stage, format!("{error:#}")))
     }
+}
+
+fn devices_of(stand: &Stand<'_>) -> Vec<DeviceNumber> {
+    let numbers = stand.watch().devices.into_iter();
+    numbers.map(|(major, minor)| DeviceNumber { major, minor }).collect()
 }
 
 /// The end of a runner as the end of a stage.

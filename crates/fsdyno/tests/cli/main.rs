@@ -10,6 +10,7 @@ mod cold;
 mod command;
 mod compare_directory;
 mod dataset;
+mod disturbed;
 mod documents;
 mod dry_run;
 mod filesystems;

@@ -186,6 +186,15 @@ pub fn has_postgres() -> bool {
     locate(AUTO).inspect_err(|error| skip(&error.to_string())).is_ok()
 }
 
+/// The warnings of a trial, but for those that tell how busy the machine was.
+pub fn own_warnings(trial: &Value) -> Vec<&Value> {
+    const OF_THE_MACHINE: [&str; 4] =
+        ["processor-stolen", "processor-throttled", "clock-stepped", "host-disk-nearly-full"];
+    let warnings = trial["warnings"].as_array().unwrap().iter();
+    let is_own = |one: &&Value| !OF_THE_MACHINE.contains(&one["code"].as_str().unwrap());
+    warnings.filter(is_own).collect()
+}
+
 /// Outcomes of all trials of a result document.
 pub fn outcomes(result: &Value) -> Vec<&str> {
     let trials = result["trials"].as_array().expect("trials is a list");
