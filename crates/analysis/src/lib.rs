@@ -19,6 +19,8 @@
 //! | [`percentile`] | latency histograms into percentiles |
 //! | [`ratio`] | every target beside the first one |
 //! | [`curve`] | latency by percentile, for drawing |
+//! | [`mod@diff`] | two runs beside each other |
+//! | [`mod@history`] | one figure over many runs |
 //! | [`mod@assemble`] | the whole result document |
 #![forbid(unsafe_code)]
 
@@ -29,7 +31,9 @@ pub mod checklist;
 pub mod compare;
 mod contest;
 pub mod curve;
+pub mod diff;
 pub mod explain;
+pub mod history;
 pub mod interval;
 pub mod pairs;
 pub mod percentile;

@@ -30,6 +30,7 @@
 //! | [`cpu_group`] | whose work a kernel thread does |
 //! | [`report_data`] | what a report shows besides the result document |
 //! | [`result`] | the result document (`--json`) |
+//! | [`diff`] | two runs beside each other, one figure over many runs |
 #![forbid(unsafe_code)]
 
 pub mod activity;
@@ -38,6 +39,7 @@ pub mod audit;
 pub mod cold;
 pub mod cpu_group;
 pub mod diagnostic;
+pub mod diff;
 pub mod environment;
 pub mod info;
 pub mod io_graph;

@@ -13,13 +13,17 @@
 //! | [`exports`] | the other forms of a result: files for people and for programs |
 //! | [`io_picture`] | pictures of traces and of comparisons: SVG, PNG, films, text |
 //! | [`page`] | the report as one HTML file |
+//! | [`mod@diff`] | two runs beside each other |
+//! | [`history`] | one figure over many runs |
 //! | [`rows`] | rows of any shape as text |
 //! | [`list`] | documentation of workloads, filesystems and metrics |
 #![forbid(unsafe_code)]
 
 pub mod audit;
+pub mod diff;
 pub mod exports;
 mod grid;
+pub mod history;
 pub mod io_picture;
 pub mod json;
 pub mod list;

@@ -5,10 +5,13 @@ mod clean;
 mod compare;
 mod completions;
 mod dataset;
+mod diff;
 mod doctor;
 mod dry_run;
+mod history;
 mod list;
 mod man;
+mod merge;
 mod output;
 mod query;
 mod report;
@@ -48,6 +51,12 @@ pub enum Verb {
     Show(show::Args),
     /// Write results as a page, a picture or a file for other programs
     Report(report::Args),
+    /// Compare two runs: what became faster or slower, and what moved with it
+    Diff(diff::Args),
+    /// Show a figure over many runs, and where its level changed
+    History(history::Args),
+    /// Put the runs of other results databases into one
+    Merge(merge::Args),
     /// Ask the results database in SQL
     Query(query::Args),
     /// Trace a disk, or read traces: what was done to it, when, where and by whom
@@ -84,6 +93,9 @@ impl Verb {
             Verb::DryRun(args) => args.execute(),
             Verb::Show(args) => args.execute(),
             Verb::Report(args) => args.execute(),
+            Verb::Diff(args) => args.execute(),
+            Verb::History(args) => args.execute(),
+            Verb::Merge(args) => args.execute(),
             Verb::Query(args) => args.execute(),
             Verb::Trace(args) => args.execute(),
             Verb::Runs(args) => args.execute(),

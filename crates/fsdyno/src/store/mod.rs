@@ -5,6 +5,8 @@
 //! stored; it is computed from the records each time.
 
 mod activity;
+pub mod merge;
+pub mod merge_traces;
 mod trial;
 
 use std::path::{Path, PathBuf};
@@ -208,7 +210,8 @@ impl Store {
         path.with_extension("traces")
     }
 
-    /// The run whose identifier is or begins with `id`, or the latest.
+    /// The run whose identifier is or begins with `id`, or the latest: `latest` is it too, `latest~1` the
+    /// one before it.
     ///
     /// # Errors
     /// When there is none, or more than one begins so.
@@ -217,6 +220,16 @@ impl Store {
             let latest = self.latest("1 = 1")?;
             return latest.with_context(|| format!("there are no runs in {}", self.path.display()));
         };
+        if let Some(back) = runs_back(id) {
+            let query =
+                "SELECT id FROM run ORDER BY started_unix_ns DESC, id DESC LIMIT 1 OFFSET ?1";
+            let found: Option<String> =
+                self.connection.query_row(query, [back], |row| row.get(0)).optional()?;
+            let found = found.with_context(|| {
+                format!("there are not so many runs in {}: {id}", self.path.display())
+            })?;
+            return self.load(&found)?.with_context(|| format!("run {found} vanished"));
+        }
         let pattern = format!("{}%", id.replace(['%', '_'], ""));
         let mut statement =
             self.connection.prepare("SELECT id FROM run WHERE id LIKE ?1 ORDER BY id LIMIT 3")?;
@@ -352,6 +365,14 @@ fn bring_up_to_date(connection: &Connection) -> rusqlite::Result<()> {
             .try_for_each(|sql| connection.execute_batch(sql))?;
     }
     connection.pragma_update(None, "user_version", SCHEMA_VERSION)
+}
+
+/// How many runs before the latest `latest~N` is; `None` of an identifier.
+fn runs_back(id: &str) -> Option<u32> {
+    match id.strip_prefix("latest")? {
+        "" => Some(0),
+        rest => rest.strip_prefix('~')?.parse().ok(),
+    }
 }
 
 /// SQLite's integers are signed; a number that does not fit is kept as the greatest that does.

@@ -11,6 +11,7 @@ mod command;
 mod compare_directory;
 mod dataset;
 mod disturbed;
+mod diff;
 mod documents;
 mod dry_run;
 mod filesystems;

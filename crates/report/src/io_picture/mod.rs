@@ -15,6 +15,7 @@ mod axis;
 mod canvas;
 pub mod frames;
 mod heat;
+mod history;
 mod line;
 mod margin;
 mod panel;
@@ -34,6 +35,7 @@ use fsdyno_model::io_graph::IoGraph;
 use fsdyno_model::report_data::PhaseSpans;
 
 pub use frames::{FrameOptions, frames};
+pub use history::history_svg;
 pub use raster::png;
 pub use ratios::ratios_svg;
 
