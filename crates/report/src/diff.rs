@@ -7,6 +7,8 @@ mod terminal;
 use fsdyno_model::diff::{DiffRow, DiffVerdict, Difference, Movement, RunDiff};
 use fsdyno_model::units;
 
+use crate::text;
+
 pub use markdown::render as markdown;
 pub use terminal::render as table;
 
@@ -112,6 +114,14 @@ fn verdict(diff: &RunDiff, row: &DiffRow) -> String {
         },
         _ => word.to_owned(),
     }
+}
+
+/// `text` in characters that every terminal has, when `unicode` is false.
+pub(crate) fn plain(text: &str, unicode: bool) -> String {
+    if unicode {
+        return text.to_owned();
+    }
+    text::plain(&text.replace('→', "->").replace('≈', "~"), false)
 }
 
 /// `3 %`, `2.5 %`.

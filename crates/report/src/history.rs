@@ -4,7 +4,7 @@
 use anstyle::{AnsiColor, Style};
 use fsdyno_model::diff::{ChangePoint, History, HistoryPoint, HistorySeries};
 
-use crate::diff::{number, values};
+use crate::diff::{number, plain, values};
 use crate::io_picture::history_svg;
 use crate::table::TableOptions;
 use crate::text;
@@ -83,8 +83,8 @@ struct Page {
 
 impl Page {
     fn paragraph(&self, words: &str, indent: &str, style: Style) -> String {
-        let plain = text::plain(words, self.options.unicode);
-        let wrapped = text::wrap(&plain, self.options.width, indent);
+        let words = plain(words, self.options.unicode);
+        let wrapped = text::wrap(&words, self.options.width, indent);
         wrapped.lines().map(|line| self.styled(line, style) + "\n").collect()
     }
 
@@ -121,7 +121,7 @@ impl Page {
             ]);
         }
         for cell in lines.iter_mut().flatten() {
-            *cell = text::plain(cell, self.options.unicode);
+            *cell = plain(cell, self.options.unicode);
         }
         self.paragraph(&title, "  ", BOLD) + &self.lines(series, &lines, scale)
     }
@@ -265,8 +265,12 @@ mod tests {
 
     #[test]
     fn a_series_is_a_table_with_a_chart() {
-        insta::assert_snapshot!(drawn(100, true), @r"");
-        insta::assert_snapshot!(drawn(60, false), @r"");
+        insta::assert_snapshot!(drawn(100, true));
+    }
+
+    #[test]
+    fn narrow_terminals_have_plain_tables() {
+        insta::assert_snapshot!(drawn(60, false));
     }
 
     #[test]

@@ -12,7 +12,16 @@ use super::machine::Machines;
 use super::sides::Matching;
 
 /// Facts of a device that are another in every trial.
-const PASSING_FACTS: [&str; 3] = ["image", "image_allocated_bytes", "path"];
+const PASSING_FACTS: [&str; 8] = [
+    "directory",
+    "image",
+    "image_allocated_bytes",
+    "image_position_bytes",
+    "path",
+    "number",
+    "filesystem_free_bytes",
+    "filesystem_available_bytes",
+];
 
 /// The properties of something, by name.
 type Properties = BTreeMap<String, String>;
@@ -100,9 +109,11 @@ fn target(target: &TargetResult) -> Properties {
     for (name, value) in &target.mkfs_effective {
         add(&format!("mkfs {name}"), Some(value.clone()));
     }
-    let facts = target.device_facts.iter();
-    for (name, value) in facts.filter(|(name, _)| !PASSING_FACTS.contains(&name.as_str())) {
-        add(&format!("device {name}"), Some(value.clone()));
+    for (name, value) in &target.device_facts {
+        // Those of a journal on another device are named after it.
+        if !PASSING_FACTS.contains(&name.strip_prefix("journal.").unwrap_or(name)) {
+            add(&format!("device {name}"), Some(value.clone()));
+        }
     }
     all
 }

@@ -53,7 +53,7 @@ impl Machines {
             compare("memory", text(base), text(new));
         }
         for [base, new] in &matching.targets {
-            for name in ["kind", "model", "backing_source", "rotational"] {
+            for name in ["model", "backing_source", "source"] {
                 let fact = |target: &TargetResult| target.device_facts.get(name).cloned();
                 compare(&format!("disk of {}", new.label), fact(base), fact(new));
             }

@@ -68,6 +68,7 @@ fn result(id: &str, specs: &[&str], trials: &[TrialRecord]) -> RunResult {
         finished: Some(String::new()),
         command: String::new(),
         trials: 3,
+        stopped: None,
         seed: 1,
         size_bytes: 1,
         environment: environment(),
@@ -303,7 +304,6 @@ fn what_moved_is_listed_largest_first() {
         "latency_ns.fsync.max",
         "latency_ns.fsync.p99",
         "latency_ns.fsync.p999",
-        "time.return",
     ];
     assert_eq!(names, expected);
     let journal = &told.rows[0].moved[1];

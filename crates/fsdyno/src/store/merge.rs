@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
 use rusqlite::types::Value;
-use rusqlite::{Connection, OpenFlags, Transaction, params_from_iter};
+use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, params_from_iter};
 
 use super::{SCHEMA_VERSION, Store, bring_up_to_date};
 
@@ -64,12 +64,17 @@ impl Source {
         connection.busy_timeout(std::time::Duration::from_secs(30))?;
         let version: u32 = connection
             .pragma_query_value(None, "user_version", |row| row.get(0))
-            .with_context(|| format!("{shown} is no results database"))?;
-        let has_runs: bool = connection.query_row(
-            "SELECT count(*) > 0 FROM sqlite_schema WHERE type = 'table' AND name = ?1",
-            [ROOT],
-            |row| row.get(0),
-        )?;
+            .map_err(|error| match error.sqlite_error_code() {
+                Some(ErrorCode::DatabaseCorrupt) => anyhow::anyhow!("{shown} is damaged: {error}"),
+                _ => anyhow::anyhow!("{shown} is no results database: {error}"),
+            })?;
+        let has_runs: bool = connection
+            .query_row(
+                "SELECT count(*) > 0 FROM sqlite_schema WHERE type = 'table' AND name = ?1",
+                [ROOT],
+                |row| row.get(0),
+            )
+            .with_context(|| format!("{shown} is damaged"))?;
         if version == 0 || !has_runs {
             bail!("{shown} is no results database of fsdyno");
         }

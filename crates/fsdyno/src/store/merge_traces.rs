@@ -77,7 +77,9 @@ impl CopiedTraces {
     }
 
     fn make_directory(&mut self, path: &Path) -> anyhow::Result<()> {
-        let missing: Vec<&Path> = path.ancestors().take_while(|it| !it.exists()).collect();
+        // The last ancestor of a relative path is empty: the current directory.
+        let is_missing = |it: &&Path| !it.as_os_str().is_empty() && !it.exists();
+        let missing: Vec<&Path> = path.ancestors().take_while(is_missing).collect();
         for directory in missing.into_iter().rev() {
             fs::create_dir(directory).with_context(|| format!("make {}", directory.display()))?;
             self.directories.push(directory.to_owned());

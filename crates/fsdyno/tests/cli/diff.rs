@@ -73,14 +73,14 @@ fn two_runs_are_the_same_or_slower_or_faster() {
 
     let slower = diff(&sandbox, &["latest~1"]);
     slower.assert_code(1);
-    assert!(slower.stdout.contains("Slower: a small-files "), "{}", slower.stdout);
+    assert!(slower.stdout.contains("Slower: dir:a small-files "), "{}", slower.stdout);
     assert!(slower.stdout.contains("(0.83 ×)"), "{}", slower.stdout);
     assert!(slower.stdout.lines().all(|line| line.chars().count() <= 80), "{}", slower.stdout);
     // What is slower by a sixth is not beyond a quarter, and within it.
     diff(&sandbox, &["latest~1", "latest", "--threshold", "25%"]).assert_code(0);
     let faster = diff(&sandbox, &["latest", "latest~1"]);
     faster.assert_code(0);
-    assert!(faster.stdout.contains("Faster: a small-files "), "{}", faster.stdout);
+    assert!(faster.stdout.contains("Faster: dir:a small-files "), "{}", faster.stdout);
 
     let told = diff(&sandbox, &["latest~1", "latest", "--json"]);
     told.assert_code(1);
@@ -114,7 +114,7 @@ fn a_command_that_got_slower_is_found() {
     measure("1.2", "--quick");
     let finished = sandbox.run(["diff", "latest~1", "latest"]);
     finished.assert_code(1);
-    assert!(finished.stdout.contains("Slower: a "), "{}", finished.stdout);
+    assert!(finished.stdout.contains("Slower: dir:a "), "{}", finished.stdout);
     sandbox.run(["diff", "latest", "latest~1"]).assert_code(0);
 }
 
@@ -180,7 +180,7 @@ fn what_cannot_be_compared_is_bad_input() {
         (&["gone.json"], "cannot read gone.json"),
         (&["latest~7"], "not so many runs"),
         (&["2031"], "there is no run 2031"),
-        (&["latest", "latest", "--pair", "a", "b"], "has no target b, only a"),
+        (&["latest", "latest", "--pair", "dir:a", "b"], "has no target b, only dir:a"),
         (&["latest", "--threshold", "fast"], "such as 5%"),
         (&["latest", "--threshold", "900%"], "between"),
     ] {

@@ -78,8 +78,8 @@ struct Page<'a> {
 
 impl Page<'_> {
     fn paragraph(&self, words: &str, indent: &str, style: Style) -> String {
-        let plain = text::plain(words, self.options.unicode);
-        let wrapped = text::wrap(&plain, self.options.width, indent);
+        let words = super::plain(words, self.options.unicode);
+        let wrapped = text::wrap(&words, self.options.width, indent);
         let lines = wrapped.lines().map(|line| self.styled(line, style) + "\n");
         lines.collect()
     }
@@ -106,7 +106,7 @@ impl Page<'_> {
         columns.push(column("verdict", &cells, |cells| &cells.verdict));
         for column in &mut columns {
             for cell in column {
-                *cell = text::plain(cell, self.options.unicode);
+                *cell = super::plain(cell, self.options.unicode);
             }
         }
         self.fit(&mut columns);
@@ -143,6 +143,13 @@ impl Page<'_> {
         // A narrow terminal has no room for units.
         if width(columns) > self.options.width {
             columns.remove(1);
+        }
+        let is_too_wide = width(columns) > self.options.width;
+        if let Some(verdicts) = columns.last_mut().filter(|_| is_too_wide) {
+            for cell in verdicts {
+                let end = cell.find([' ', ',']).unwrap_or(cell.len());
+                cell.truncate(end);
+            }
         }
         for column in columns {
             let widest = widest(column);
@@ -184,7 +191,7 @@ impl Page<'_> {
         let mut out = String::new();
         for (of, own) in super::differences(self.diff) {
             let all: Vec<String> = own.iter().map(|it| super::difference(it)).collect();
-            out.push_str(&self.paragraph(&format!("{of}: {}", all.join("; ")), "  ", DIM));
+            out.push_str(&self.paragraph(&format!("  {of}: {}", all.join("; ")), "    ", DIM));
         }
         if out.is_empty() { out } else { self.paragraph("What differs:", "", BOLD) + &out }
     }
