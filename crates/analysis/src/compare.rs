@@ -67,8 +67,7 @@ pub fn paired(values: &Blocks, reference: &Blocks, looks: &Looks) -> Paired {
 #[must_use]
 pub fn of_log_ratios(logarithms: &[f64], looks: &Looks) -> Paired {
     let blocks = logarithms.len();
-    let alpha = looks.alpha(blocks);
-    let ends = interval::t_interval_at(logarithms, alpha).filter(|_| alpha > 0.0);
+    let ends = interval::t_interval(logarithms, looks.alpha(blocks));
     let p_same = looks.band().and_then(|band| interval::p_of_mean_outside(logarithms, band));
     Paired {
         blocks,

@@ -9,6 +9,8 @@
 //! a lopsided sample can have its own median outside of this interval; both are then shown as they
 //! are.
 
+pub mod bootstrap;
+
 use statrs::distribution::{ContinuousCDF, StudentsT};
 use statrs::function::gamma::ln_gamma;
 
@@ -59,23 +61,24 @@ pub fn mean(values: &[f64]) -> Option<f64> {
 /// mean of the values themselves, `mean(x) ± t · s / √n`.
 #[must_use]
 pub fn ci95_of_median(values: &[f64]) -> Option<Interval> {
+    ci_of_median(values, 0.05)
+}
+
+/// The interval of the median that misses it with the chance `alpha`; `None` where that is 0, too.
+#[must_use]
+pub fn ci_of_median(values: &[f64], alpha: f64) -> Option<Interval> {
     if values.iter().all(|value| *value > 0.0) {
         let logarithms: Vec<f64> = values.iter().map(|value| value.ln()).collect();
-        t_interval(&logarithms).map(|interval| interval.map(f64::exp))
+        t_interval(&logarithms, alpha).map(|interval| interval.map(f64::exp))
     } else {
-        t_interval(values)
+        t_interval(values, alpha)
     }
 }
 
-/// The 95 % interval of the mean of normally distributed values; `None` with fewer than two values
-/// or when one is not finite.
-pub(crate) fn t_interval(values: &[f64]) -> Option<Interval> {
-    t_interval_at(values, 0.05)
-}
-
 /// The interval of the mean of normally distributed values that misses it with the chance `alpha`; `None`
-/// with fewer than two values or when one is not finite.
-pub(crate) fn t_interval_at(values: &[f64], alpha: f64) -> Option<Interval> {
+/// where that is 0, with fewer than two values, and when one is not finite.
+pub(crate) fn t_interval(values: &[f64], alpha: f64) -> Option<Interval> {
+    (alpha > 0.0).then_some(())?;
     let (centre, standard_error) = mean_and_standard_error(values)?;
     let half = if standard_error > 0.0 {
         students_t(values.len())?.inverse_cdf(1.0 - alpha / 2.0) * standard_error
@@ -207,6 +210,28 @@ mod tests {
         let interval = ci95_of_median(&[0.0, 1.0, 5.0, 2.0]).unwrap();
         assert_near(interval.low, -1.437_434_881_858_308_7);
         assert_near(interval.high, 5.437_434_881_858_309);
+    }
+
+    // SciPy, with x = log([.92, .95, .91, .97, .93]) and nu = 4:
+    //   x.mean() / x.std(ddof=1) * exp(gammaln(nu / 2) - gammaln((nu - 1) / 2)) / sqrt(nu / 2)
+    #[test]
+    fn effects_agree_with_scipy() {
+        let logarithms = [0.92f64, 0.95, 0.91, 0.97, 0.93].map(f64::ln);
+        assert_near(hedges_g(&logarithms).unwrap(), -2.068_043_598_764_733);
+        assert_eq!(hedges_g(&[0.1, 0.1, 0.1]), None);
+        assert_eq!(hedges_g(&[0.1, 0.2]), None);
+    }
+
+    // SciPy, with x = log([1.01, .99, 1.005, .995, 1]): twice the greater p of
+    //   ttest_1samp(x, log(.97), alternative="greater") and ttest_1samp(x, log(1.03), alternative="less")
+    #[test]
+    fn sameness_agrees_with_scipy() {
+        let band = Interval { low: 0.97f64.ln(), high: 1.03f64.ln() };
+        let logarithms = [1.01f64, 0.99, 1.005, 0.995, 1.0].map(f64::ln);
+        assert_near(p_of_mean_outside(&logarithms, band).unwrap(), 0.001_115_704_167_900_263);
+        assert_eq!(p_of_mean_outside(&[0.0; 3], band), Some(0.0));
+        assert_eq!(p_of_mean_outside(&[0.1; 3], band), Some(1.0));
+        assert_eq!(p_of_mean_outside(&[0.0], band), None);
     }
 
     // SciPy: t.ppf(.975, df)

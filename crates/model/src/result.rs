@@ -191,7 +191,7 @@ pub struct Percentiles {
 }
 
 /// One metric of one phase of one workload on one target, over the completed trials.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct SummaryRow {
     /// Label of the target.
     pub target: String,
@@ -209,16 +209,80 @@ pub struct SummaryRow {
     pub n: u32,
     /// Median.
     pub median: f64,
-    /// Arithmetic mean.
+    /// Mean; `mean_method` says which.
     pub mean: f64,
-    /// Low end of the 95 % interval; null with fewer than two trials.
+    /// How `mean` was made.
+    #[serde(default)]
+    pub mean_method: MeanMethod,
+    /// Low end of the 95 % interval of the mean, by the bootstrap; null with fewer than ten trials, where
+    /// trials ended by what they showed, and where tables do not show the metric.
+    #[serde(default)]
+    pub mean_ci95_low: Option<f64>,
+    /// High end of the same.
+    #[serde(default)]
+    pub mean_ci95_high: Option<f64>,
+    /// Low end of the 95 % interval of the median; null with fewer than two trials, and with fewer than asked
+    /// for where trials end by what they show.
     pub ci95_low: Option<f64>,
-    /// High end of the 95 % interval; null with fewer than two trials.
+    /// High end of the same.
     pub ci95_high: Option<f64>,
+    /// How the interval of the median was made; null where there is none.
+    #[serde(default)]
+    pub ci95_method: Option<IntervalMethod>,
     /// Whether no other target is better.
     pub best: bool,
     /// Whether it cannot be told apart from the best.
     pub tied_with_best: bool,
+    /// Letters of the phase: targets that are not told apart share one, those that share none are told apart;
+    /// `a` is that of the best. Null where tables do not show the metric, and with fewer than two targets.
+    #[serde(default)]
+    pub letters: Option<String>,
+    /// How it compares with the best; null for the best itself, and where tables do not show the metric.
+    #[serde(default)]
+    pub beside_best: Option<Effect>,
+}
+
+/// How a mean was made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum MeanMethod {
+    /// Sum over count.
+    #[default]
+    Arithmetic,
+    /// A rate: all work over all time, which is the harmonic mean where trials do the same work.
+    WorkOverTime,
+}
+
+/// How an interval of a median was made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum IntervalMethod {
+    /// Student's t on the logarithms.
+    LogT,
+    /// Student's t on the values, some of which are not positive.
+    T,
+    /// The bootstrap, bias-corrected and accelerated.
+    Bca,
+}
+
+/// One target beside another on one metric, paired by block.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Effect {
+    /// Blocks that both have.
+    pub blocks: u32,
+    /// Geometric mean of the ratios of the values, not turned over where less is better; null where a value
+    /// is not positive.
+    pub ratio: Option<f64>,
+    /// Low end of its 95 % interval.
+    pub ratio_low: Option<f64>,
+    /// High end of its 95 % interval.
+    pub ratio_high: Option<f64>,
+    /// The chance of such a difference, or a greater one, where there is none: corrected for all pairs of
+    /// targets (Holm) and for every look.
+    pub p: Option<f64>,
+    /// Hedges' g: mean of the logarithms of the ratios in units of their standard deviation, corrected for
+    /// small numbers; null with fewer than three blocks or without scatter.
+    pub hedges_g: Option<f64>,
 }
 
 /// What the numbers of one workload say.

@@ -284,10 +284,8 @@ mod tests {
             n: 3,
             median,
             mean: median,
-            ci95_low: None,
-            ci95_high: None,
             best: true,
-            tied_with_best: false,
+            ..SummaryRow::default()
         }
     }
 
