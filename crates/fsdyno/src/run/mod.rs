@@ -87,6 +87,8 @@ pub fn start(plan: &Plan, options: &RunOptions, store: &mut Store) -> anyhow::Re
     }
     if !options.quiet {
         progress::say(&outlook::text(plan));
+        let earlier = store.earlier(plan)?.filter(|_| plan.ladders.is_empty());
+        earlier.iter().for_each(|earlier| progress::say(&outlook::duration(plan, earlier)));
     }
     store.begin_run(&run)?;
     go_on(&run, &[], ground, options, store)?;
@@ -191,6 +193,7 @@ fn go_on(
     let mut schedule = schedule::schedule(plan);
     schedule.retain(|planned| !is_done(planned));
     let stopping = Stopping::new(plan, finished);
+    schedule.retain(|planned| planned.role == Role::Explain || !stopping.is_settled(planned));
     let outcome = trials(run, &schedule, stopping, &ground, options, store);
     let closed = ground.workspace.close();
     outcome?;

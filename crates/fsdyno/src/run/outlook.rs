@@ -2,6 +2,9 @@
 //! before some have run.
 
 use fsdyno_model::plan::Plan;
+use fsdyno_model::units;
+
+use crate::store::earlier::Earlier;
 
 /// `2 targets × 1 workloads × 5 to 20 trials = 10 to 40 trials, and 2 traced`.
 #[must_use]
@@ -50,6 +53,32 @@ pub fn ending(plan: &Plan) -> String {
 #[must_use]
 pub fn text(plan: &Plan) -> String {
     format!("{}. {}", extent(plan), ending(plan)).trim_end().to_owned()
+}
+
+/// How long all will take, going by an earlier run.
+#[must_use]
+pub fn duration(plan: &Plan, earlier: &Earlier) -> String {
+    let targets = plan.targets.len() as u64;
+    let time = |trials: &dyn Fn(usize) -> u32| -> u64 {
+        let each = earlier.trial_ns.iter().enumerate();
+        let measured =
+            each.map(|(index, ns)| ns.saturating_mul(targets * u64::from(trials(index))));
+        let explained = plan.explained_targets().count() as u64;
+        let traced = earlier.trial_ns.iter().map(|ns| ns.saturating_mul(explained));
+        measured.chain(traced).fold(0, u64::saturating_add)
+    };
+    let (mut least_ns, mut most_ns) =
+        (time(&|_| plan.min_trials()), time(&|index| plan.trials_of(index)));
+    let limit_ns = |limit_s: u64| limit_s.saturating_mul(1_000_000_000);
+    if let Some(limit_s) = plan.further_time_s {
+        most_ns = most_ns.min(limit_ns(limit_s)).max(least_ns);
+    }
+    if let Some(limit_s) = plan.max_time_s {
+        (least_ns, most_ns) = (least_ns.min(limit_ns(limit_s)), most_ns.min(limit_ns(limit_s)));
+    }
+    let (least, most) = (units::human_duration(least_ns), units::human_duration(most_ns));
+    let time = if least == most { least } else { format!("{least} to {most}") };
+    format!("Going by run {}, that takes about {time}.", earlier.run_id)
 }
 
 /// A time limit as users write it: `90 s`, `10 min`, `1 h`, `1 h 30 min`.
@@ -106,6 +135,20 @@ mod tests {
         let few = plan(Asked { max_trials: Some(4), ..Asked::default() }, "small-files");
         assert_eq!(extent(&few), "2 targets × 1 workloads × 4 trials = 8 trials");
         assert_eq!(ending(&few), "");
+    }
+
+    #[test]
+    fn an_earlier_run_tells_how_long_it_may_take() {
+        let earlier = Earlier { run_id: "1".to_owned(), trial_ns: vec![60_000_000_000] };
+        let auto = plan(Asked::default(), "small-files");
+        let told = |plan: &Plan| duration(plan, &earlier);
+        assert_eq!(told(&auto), "Going by run 1, that takes about 10m 00s to 40m 00s.");
+        let bound = Plan { further_time_s: Some(1200), ..auto.clone() };
+        assert_eq!(told(&bound), "Going by run 1, that takes about 10m 00s to 20m 00s.");
+        let bound = Plan { max_time_s: Some(300), ..auto.clone() };
+        assert_eq!(told(&bound), "Going by run 1, that takes about 5m 00s.");
+        let fixed = Plan { stop: None, trials: 3, ..auto };
+        assert_eq!(told(&fixed), "Going by run 1, that takes about 6m 00s.");
     }
 
     #[test]

@@ -5,6 +5,7 @@
 //! stored; it is computed from the records each time.
 
 mod activity;
+pub mod earlier;
 pub mod merge;
 pub mod merge_traces;
 mod trial;

@@ -123,7 +123,11 @@ fn a_fixed_number_is_what_it_was() {
     let sandbox = two_directories();
     let order = |options: &[&str], count: usize| -> Vec<(Value, Value, Value)> {
         let all = TARGETS.iter().chain(options).chain(&["--json", "-", "--", "true"]);
-        let result = sandbox.run(all.copied()).json();
+        let finished = sandbox.run(all.copied());
+        // How long it may take is known from the second run on.
+        let has_earlier = sandbox.run(["runs", "--json"]).json().as_array().unwrap().len() > 1;
+        assert_eq!(finished.stderr.contains("Going by run "), has_earlier, "{}", finished.stderr);
+        let result = finished.json();
         let trials = result["trials"].as_array().unwrap();
         let name = |it: &Value| (it["target"].clone(), it["trial"].clone(), it["order"].clone());
         assert_eq!(why(&result) == "none", options.contains(&"-n"));
