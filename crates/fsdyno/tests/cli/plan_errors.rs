@@ -107,8 +107,9 @@ fn a_good_plan_passes() {
     );
     let finished = sandbox.run(["check", "plan.toml"]);
     finished.assert_code(0);
-    assert!(finished.stdout.contains("5 trials"), "{}", finished.stdout);
-    assert_eq!(sandbox.run(["check", "plan.toml", "--json"]).json()["trials"], 5);
+    assert!(finished.stdout.contains("5 to 20 trials"), "{}", finished.stdout);
+    let understood = sandbox.run(["check", "plan.toml", "--json"]).json();
+    assert_eq!((&understood["trials"], &understood["stop"]["min_trials"]), (&20.into(), &5.into()));
 }
 
 #[test]
