@@ -310,7 +310,7 @@ fn options_compared(subjects: &[Subject<'_>], facts: &[RuleFacts]) -> Vec<String
                 (own.rule.judge)(&compared).0 != Judgement::Fine
             };
             let weighty: Vec<&RuleFacts> = differing.into_iter().filter(weighs).collect();
-            if weighty.is_empty() || !weighty.iter().all(|own| asked(own)) {
+            if weighty.is_empty() || !weighty.iter().all(asked) {
                 continue;
             }
             let titles: Vec<&str> = weighty.iter().map(|own| own.rule.title).collect();

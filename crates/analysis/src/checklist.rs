@@ -40,6 +40,7 @@ static ITEMS: &[Item] = &[
     item("Why this workload?", TRAEGER, why_workload),
     item("Were the targets measured under the same conditions?", TRAEGER, conditions),
     item("How many runs?", TRAEGER, runs),
+    item("Who decided how many?", TRAEGER, stopping),
     item("In which order?", TRAEGER, order),
     item("Which spread?", TRAEGER, spread),
     item("Was each run long enough?", TRAEGER, length),
@@ -146,6 +147,16 @@ fn runs(result: &RunResult) -> String {
             )
         }
         _ => UNKNOWN.to_owned(),
+    }
+}
+
+fn stopping(result: &RunResult) -> String {
+    match &result.run.stopped {
+        None => "The number was fixed before the first trial.".to_owned(),
+        Some(stopped) => format!(
+            "A rule that was fixed before the first trial, with intervals that hold for looking at the figures meanwhile. {}",
+            stopped.sentence
+        ),
     }
 }
 

@@ -366,6 +366,12 @@ fn cold_and_warm_are_proven() {
     assert_judged(&run, "cold", Different, NotComparable, false);
     let run = base().with("xfs", |trial| trial.phases[1].cold = Some(Cold::DropCaches));
     assert_judged(&run, "cold", Different, Note, false);
+    // Files that lie inside of metadata are read with these.
+    let run = Run::new(&["ext4", "btrfs"], Some("realistic")).with("btrfs", |trial| {
+        trial.phases[1].files = Some(8 << 10);
+        trial.phases[1].device.read_bytes = Some(0);
+    });
+    assert_eq!(run.judged("from-memory").1.judgement, Fine);
     // Too little was read to prove anything.
     let run = base().with("xfs", |trial| {
         trial.phases[1].read_bytes = 1000;

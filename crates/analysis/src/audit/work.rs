@@ -5,7 +5,7 @@ use fsdyno_model::audit::Judgement;
 use fsdyno_model::cold::{Cold, FROM_MEMORY_SHARE, PROVING_BYTES};
 use fsdyno_model::param::ParamValue;
 use fsdyno_model::payload::Payload;
-use fsdyno_model::record::TargetFacts;
+use fsdyno_model::record::{PhaseRecord, TargetFacts};
 use fsdyno_model::workload::WorkloadSpec;
 
 use super::subject::{Fact, Subject, option, options};
@@ -17,6 +17,8 @@ use crate::interval;
 const FAVOURING_PERCENT: u8 = 75;
 /// What the device reads for each byte read, from which on a phase is taken to be served by it.
 const FROM_DEVICE_SHARE: f64 = 0.5;
+/// Largest file that btrfs keeps inside its metadata unless told otherwise (max_inline).
+const INLINE_BYTES: u64 = 2048;
 /// Written bytes from which on the share that reached the device is told.
 const WRITTEN_BYTES: u64 = 1 << 20;
 
@@ -35,7 +37,7 @@ pub static RULES: &[Rule] = &[
         judge: judge_compression,
         when_same: Some(|compared| {
             let compresses = compared.known().any(|(_, fact)| fact.key != "none");
-            let favours = payload(compared).is_some_and(|it| favours(it));
+            let favours = payload(compared).is_some_and(favours);
             (compresses && favours).then(|| {
                 note(
                     "what is written can be compressed away, so that figures say nothing of a disk",
@@ -72,7 +74,7 @@ pub static RULES: &[Rule] = &[
         scope: Scope::Workload,
         asked: Asked::Never,
         unknown: Judgement::Fine,
-        judged: "Not comparable where a phase was read from memory on one target and from the device on another; a note where a phase was called cold and read from memory on all. Targets that compress are left out, since fewer bytes are their purpose.",
+        judged: "Not comparable where a phase was read from memory on one target and from the device on another; a note where a phase was called cold and read from memory on all. Targets that compress are left out, since fewer bytes are their purpose, and so are files that btrfs keeps inside its metadata.",
         read: |subject| Some(sources(subject)),
         judge: judge_sources,
         when_same: Some(|compared| match judge_sources(compared) {
@@ -275,6 +277,7 @@ fn read_phases<'a>(subject: &Subject<'a>) -> Vec<Source<'a>> {
         let own: Vec<_> = (subject.trials.iter())
             .flat_map(|trial| trial.phases.iter().filter(|phase| phase.name == name))
             .filter(|it| it.read_bytes >= PROVING_BYTES && it.read_bytes >= it.bytes / 2)
+            .filter(|it| !lies_in_metadata(subject, it))
             .collect();
         let shares =
             own.iter().filter_map(|it| Some(it.device.read_bytes? as f64 / it.read_bytes as f64));
@@ -283,6 +286,13 @@ fn read_phases<'a>(subject: &Subject<'a>) -> Vec<Source<'a>> {
         Some(Source { phase: name, share, is_cold })
     });
     sources.collect()
+}
+
+/// Whether the files of a phase are so small that btrfs keeps them inside its metadata, where looking at
+/// their attributes has read them already.
+fn lies_in_metadata(subject: &Subject<'_>, phase: &PhaseRecord) -> bool {
+    let files = phase.files.filter(|files| *files > 0);
+    subject.is(&["btrfs"]) && files.is_some_and(|files| phase.read_bytes / files <= INLINE_BYTES)
 }
 
 fn sources(subject: &Subject<'_>) -> Fact {
