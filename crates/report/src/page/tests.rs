@@ -1,6 +1,7 @@
 //! The page as a whole: what is in it, what cannot be in it, how large it is. That it works is for the
 //! browser test of the binary.
 
+use fsdyno_model::audit::{AuditRow, Fairness, Judgement, Status, TargetFact, WorkloadAudit};
 use fsdyno_model::io_graph::{Burst, HeatCell, HeatMap, IoClass, IoGraph, IoSeries};
 use fsdyno_model::record::Role;
 use fsdyno_model::report_data::{Comparison, PhaseSpans, Ratio};
@@ -100,6 +101,22 @@ fn words_of_others_are_never_markup() {
     result.run.title = Some(HOSTILE.to_owned());
     result.run.command = HOSTILE.to_owned();
     result.verdicts[0].text = HOSTILE.to_owned();
+    let fact = TargetFact { target: HOSTILE.to_owned(), value: Some(HOSTILE.to_owned()) };
+    let row = AuditRow {
+        rule: "barriers".to_owned(),
+        title: HOSTILE.to_owned(),
+        values: vec![fact],
+        status: Status::Different,
+        judgement: Judgement::NotComparable,
+        as_asked: true,
+        sentence: HOSTILE.to_owned(),
+    };
+    result.audit.workloads = vec![WorkloadAudit {
+        workload: HOSTILE.to_owned(),
+        rows: vec![row],
+        fairness: Some(Fairness::NotComparable),
+        text: HOSTILE.to_owned(),
+    }];
     let mut data = data(result);
     data.timelines = vec![timeline(HOSTILE, 400)];
     for page in [run_page(&data), trace_page(HOSTILE, &data.timelines)] {
