@@ -119,7 +119,7 @@ pub fn diff(base: Side<'_>, new: Side<'_>, options: &DiffOptions) -> RunDiff {
         adjusted: options.adjusted,
         base: side(base),
         new: side(new),
-        warnings: differences::warnings(base.result, new.result, &machine),
+        warnings: differences::warnings(base.result, new.result, &matching, &machine),
         differences: differences::differences(base.result, new.result, &matching),
         only_base: matching.only_base,
         only_new: matching.only_new,

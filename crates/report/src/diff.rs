@@ -14,6 +14,8 @@ pub use terminal::render as table;
 
 /// Movements that are shown of one figure.
 const SHOWN_MOVEMENTS: usize = 6;
+/// Differences that are shown of one thing.
+const SHOWN_DIFFERENCES: usize = 10;
 /// Columns of a value among the differences that are shown.
 const SHOWN_VALUE: usize = 60;
 /// Name of the row over all phases.
@@ -147,7 +149,7 @@ fn movement(movement: &Movement) -> String {
 /// `mount_effective: rw,relatime → rw,noatime`.
 fn difference(difference: &Difference) -> String {
     let shown = |value: &Option<String>| match value {
-        None => "none".to_owned(),
+        None => "–".to_owned(),
         Some(text) => {
             let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
             if line.chars().count() > SHOWN_VALUE {
@@ -164,7 +166,7 @@ fn difference(difference: &Difference) -> String {
     format!("{}: {base} → {new}", difference.name)
 }
 
-/// The differences of each thing.
+/// The differences of each thing, those that say most first.
 fn differences(diff: &RunDiff) -> Vec<(&str, Vec<&Difference>)> {
     let mut found: Vec<(&str, Vec<&Difference>)> = Vec::new();
     for difference in &diff.differences {
@@ -173,7 +175,17 @@ fn differences(diff: &RunDiff) -> Vec<(&str, Vec<&Difference>)> {
             None => found.push((&difference.of, vec![difference])),
         }
     }
+    let first = ["spec", "mount_effective", "mkfs_command", "hostname", "kernel_release"];
+    for (_, own) in &mut found {
+        own.sort_by_key(|it| first.iter().position(|name| *name == it.name).unwrap_or(first.len()));
+    }
     found
+}
+
+/// How many of the differences of one thing are not shown.
+fn not_shown(own: &[&Difference]) -> Option<String> {
+    let more = own.len().checked_sub(SHOWN_DIFFERENCES).filter(|more| *more > 0)?;
+    Some(format!("and {more} more (--json has them)"))
 }
 
 /// What a reader must know to read the ratios.

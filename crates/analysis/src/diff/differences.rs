@@ -143,7 +143,12 @@ fn work(workload: &WorkloadSpec) -> Properties {
 
 /// What must be known to read the figures.
 #[must_use]
-pub fn warnings(base: &RunResult, new: &RunResult, machines: &Machines) -> Vec<Warning> {
+pub fn warnings(
+    base: &RunResult,
+    new: &RunResult,
+    matching: &Matching<'_>,
+    machines: &Machines,
+) -> Vec<Warning> {
     let mut warnings = Vec::new();
     let mut warn = |code: &str, message: String, advice: &str| {
         let (code, advice) = (code.to_owned(), advice.to_owned());
@@ -188,7 +193,9 @@ pub fn warnings(base: &RunResult, new: &RunResult, machines: &Machines) -> Vec<W
             "see its parameters among the differences",
         );
     }
-    if base.run.id == new.run.id {
+    // Two targets of one run may well be compared.
+    let is_itself = matching.targets.iter().any(|[own, other]| own.label == other.label);
+    if base.run.id == new.run.id && is_itself {
         warn(
             "same-run",
             format!("both sides are run {}", new.run.id),

@@ -2,7 +2,7 @@
 
 use fsdyno_model::diff::{DiffRow, DiffSide, DiffVerdict, RunDiff};
 
-use super::{ADJUSTED, Cells, SHOWN_MOVEMENTS};
+use super::{ADJUSTED, Cells, SHOWN_DIFFERENCES, SHOWN_MOVEMENTS};
 use crate::markdown::escape;
 
 /// The comparison, with a newline at the end.
@@ -94,9 +94,9 @@ fn differences(diff: &RunDiff) -> String {
         out.extend(only.iter().map(|it| format!("- {title}: {}\n", escape(it))));
     }
     for (of, own) in super::differences(diff) {
-        out.extend(
-            own.iter().map(|it| format!("- {}: {}\n", escape(of), escape(&super::difference(it)))),
-        );
+        let shown = own.iter().take(SHOWN_DIFFERENCES).map(|it| super::difference(it));
+        let all = shown.chain(super::not_shown(&own));
+        out.extend(all.map(|it| format!("- {}: {}\n", escape(of), escape(&it))));
     }
     if out.is_empty() { out } else { fold("What differs between the runs", &format!("\n{out}")) }
 }

@@ -3,7 +3,7 @@
 use anstyle::{AnsiColor, Style};
 use fsdyno_model::diff::{DiffRow, DiffSide, DiffVerdict, RunDiff};
 
-use super::{ADJUSTED, Cells, SHOWN_MOVEMENTS};
+use super::{ADJUSTED, Cells, SHOWN_DIFFERENCES, SHOWN_MOVEMENTS};
 use crate::table::TableOptions;
 use crate::text;
 
@@ -190,7 +190,8 @@ impl Page<'_> {
     fn differences(&self) -> String {
         let mut out = String::new();
         for (of, own) in super::differences(self.diff) {
-            let all: Vec<String> = own.iter().map(|it| super::difference(it)).collect();
+            let shown = own.iter().take(SHOWN_DIFFERENCES).map(|it| super::difference(it));
+            let all: Vec<String> = shown.chain(super::not_shown(&own)).collect();
             out.push_str(&self.paragraph(&format!("  {of}: {}", all.join("; ")), "    ", DIM));
         }
         if out.is_empty() { out } else { self.paragraph("What differs:", "", BOLD) + &out }

@@ -147,5 +147,18 @@ fn long_values_are_cut_and_equal_ends_told() {
     (it.base, it.new) = (long("a"), long("b"));
     assert_eq!(difference(&it), "mount_effective: differs beyond what is shown here");
     it.base = None;
-    assert!(difference(&it).starts_with("mount_effective: none → xxx"));
+    assert!(difference(&it).starts_with("mount_effective: – → xxx"));
+}
+
+#[test]
+fn long_lists_of_differences_are_cut() {
+    let mut diff = diff();
+    let one = diff.differences.remove(0);
+    let named = |index: usize| Difference { name: format!("a{index:02}"), ..one.clone() };
+    diff.differences = (0..14).map(named).chain([one.clone()]).collect();
+    let text = drawn(&diff, 100, true);
+    assert!(text.contains("target ext4: mount_effective: rw,relatime"), "{text}");
+    assert!(text.contains("a08") && !text.contains("a09"), "{text}");
+    assert!(text.replace("\n    ", " ").contains("and 5 more (--json has them)"), "{text}");
+    assert!(markdown(&diff).contains("and 5 more"));
 }
