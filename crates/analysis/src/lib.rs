@@ -6,10 +6,12 @@
 //! | module | holds |
 //! |---|---|
 //! | [`interval`] | median, mean and the 95 % interval of one target |
+//! | [`interval::bootstrap`] | intervals by drawing the trials again, from ten trials on |
 //! | [`checklist`] | published checklists, answered from the records |
 //! | [`compare`] | targets against the best of them, paired by block |
 //! | [`pairs`] | all pairs of targets of one figure, and tie letters |
 //! | [`stopping`] | when a run may end, and the level that each look at it may use |
+//! | [`selftest`] | how often verdicts are false, from a run whose truth is known |
 //! | [`series`] | the values of completed trials by phase, target and block |
 //! | [`summary`] | the rows of the summary |
 //! | [`verdict`] | what the numbers say, in words |
@@ -38,6 +40,7 @@ pub mod interval;
 pub mod pairs;
 pub mod percentile;
 pub mod ratio;
+pub mod selftest;
 pub mod series;
 pub mod stopping;
 pub mod summary;

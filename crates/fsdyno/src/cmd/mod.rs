@@ -18,6 +18,7 @@ mod report;
 mod run;
 mod runner;
 mod runs;
+mod selftest;
 mod show;
 mod trace;
 
@@ -69,6 +70,8 @@ pub enum Verb {
     Dataset(dataset::Args),
     /// Say what this machine can do and how to mend what it cannot
     Doctor(doctor::Args),
+    /// Measure how often verdicts are false on this machine, and how small a difference is found
+    Selftest(selftest::Args),
     /// Remove what killed runs left behind
     Clean(clean::Args),
     /// Print a completion script for a shell
@@ -102,6 +105,7 @@ impl Verb {
             Verb::List(args) => args.execute(),
             Verb::Dataset(args) => args.execute(),
             Verb::Doctor(args) => args.execute(),
+            Verb::Selftest(args) => args.execute(),
             Verb::Clean(args) => args.execute(),
             Verb::Completions(args) => args.execute(),
             Verb::Man(args) => args.execute(),
