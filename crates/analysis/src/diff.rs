@@ -12,7 +12,7 @@
 //! | [`differences`] | plan, options and machine: what is not the same |
 //! | [`machine`] | what the machines' read speeds let expect |
 //! | [`moved`] | what else moved |
-//! | [`words`] | the summary |
+//! | `words` | the summary |
 
 pub mod differences;
 pub mod machine;
