@@ -37,7 +37,7 @@ run_fio_as() { # SIDE OPTION...
     measure fio "${options[@]}" --create_only=1
     measure fio "${options[@]}" --create_only=1
     # As our side does by writing it: whole in the page cache, on whatever filesystem.
-    cat "$scratch/work/file" >/dev/null
+    (cd "$scratch/work" && cat file >/dev/null)
     local start_s
     start_s=$(awk -v u="$user_s" -v s="$system_s" 'BEGIN { print u + s }')
     measure fio "${options[@]}" --time_based --runtime="$random_io_seconds" --output-format=json
