@@ -14,7 +14,8 @@ use crate::cold::Cold;
 use crate::environment::Environment;
 use crate::outcome::Outcome;
 use crate::record::{
-    CpuRecord, DeviceRecord, FsckRecord, Role, Sample, StageTimes, VerifyRecord, Warning,
+    CpuRecord, DeviceRecord, FsckRecord, PhaseRecord, Role, Sample, StageTimes, VerifyRecord,
+    Warning,
 };
 use crate::stop::Stopped;
 use crate::trace::TraceRecord;
@@ -171,6 +172,27 @@ pub struct PhaseResult {
     pub latency_ns: BTreeMap<String, Percentiles>,
     /// The series, in the order of execution.
     pub samples: Vec<Sample>,
+}
+
+impl PhaseResult {
+    /// The record that metrics are read off: without the latencies, which no metric reads.
+    #[must_use]
+    pub fn record(&self) -> PhaseRecord {
+        PhaseRecord {
+            elapsed_return_ns: self.elapsed_return_ns,
+            elapsed_durable_ns: self.elapsed_durable_ns,
+            operations: self.operations_by_kind.clone(),
+            files: self.files,
+            bytes: self.bytes,
+            read_bytes: self.read_bytes,
+            cold: self.cold,
+            values: self.values.clone(),
+            cpu: self.cpu.clone(),
+            device: self.device.clone(),
+            samples: self.samples.clone(),
+            ..PhaseRecord::new(&self.name, &self.primary_metric)
+        }
+    }
 }
 
 /// Percentiles of a latency histogram, in nanoseconds, within 0.1 %.

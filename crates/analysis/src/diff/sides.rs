@@ -94,31 +94,12 @@ fn phase_trials<'a>(
         for phase in &trial.phases {
             // As in summaries, the first of a name counts.
             if found[first..].iter().all(|known| known.result.name != phase.name) {
-                let record = record_of(phase);
+                let record = phase.record();
                 found.push(PhaseTrial { number: trial.trial, record, result: phase });
             }
         }
     }
     found
-}
-
-/// A phase as a record, from which metrics can be read; latencies are not in it.
-#[must_use]
-pub fn record_of(phase: &PhaseResult) -> PhaseRecord {
-    PhaseRecord {
-        elapsed_return_ns: phase.elapsed_return_ns,
-        elapsed_durable_ns: phase.elapsed_durable_ns,
-        operations: phase.operations_by_kind.clone(),
-        files: phase.files,
-        bytes: phase.bytes,
-        read_bytes: phase.read_bytes,
-        cold: phase.cold,
-        values: phase.values.clone(),
-        cpu: phase.cpu.clone(),
-        device: phase.device.clone(),
-        samples: phase.samples.clone(),
-        ..PhaseRecord::new(&phase.name, &phase.primary_metric)
-    }
 }
 
 /// The phases of a case in the order in which the summary has them; those that it does not have follow

@@ -1,11 +1,7 @@
 //! Every figure of every phase of every trial: the table that most questions need.
 
-use std::collections::BTreeMap;
-
 use fsdyno_model::metric;
-use fsdyno_model::record::PhaseRecord;
 use fsdyno_model::report_data::ReportData;
-use fsdyno_model::result::PhaseResult;
 
 use super::{
     Column, Kind, Needs, OUTCOME, PHASE, ROLE, RUN, Sink, TARGET, TRIAL, Table, Value, WORKLOAD,
@@ -41,7 +37,7 @@ fn rows(runs: &[ReportData], sink: Sink<'_>) -> std::io::Result<()> {
     for run in runs {
         for trial in &run.result.trials {
             for phase in &trial.phases {
-                let record = record(phase);
+                let record = phase.record();
                 for metric in metric::ALL {
                     let Some(value) = (metric.read)(&record).filter(|value| value.is_finite())
                     else {
@@ -67,29 +63,10 @@ fn rows(runs: &[ReportData], sink: Sink<'_>) -> std::io::Result<()> {
     Ok(())
 }
 
-/// What metrics are read off: a phase of the result document without its latencies, which no metric
-/// reads.
-fn record(phase: &PhaseResult) -> PhaseRecord {
-    PhaseRecord {
-        name: phase.name.clone(),
-        primary_metric: phase.primary_metric.clone(),
-        elapsed_return_ns: phase.elapsed_return_ns,
-        elapsed_durable_ns: phase.elapsed_durable_ns,
-        operations: phase.operations_by_kind.clone(),
-        files: phase.files,
-        bytes: phase.bytes,
-        read_bytes: phase.read_bytes,
-        cold: phase.cold,
-        values: phase.values.clone(),
-        cpu: phase.cpu.clone(),
-        device: phase.device.clone(),
-        latency: BTreeMap::new(),
-        samples: phase.samples.clone(),
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::*;
     use crate::exports::tables::fixture;
 
