@@ -212,7 +212,9 @@ fn the_rate_of_jobs_is_a_sum() {
     let all = 2000.0 / (create.elapsed_return_ns as f64 / 1e9);
     // No job takes longer than all of them together.
     assert!(create.values["jobs_files_per_s"] >= all);
-    assert_eq!(create.values["jobs_files_per_s"], create.values["iteration_1_files_per_s"]);
+    // One is a sum of rates, the other goes by way of the time: rounded differently.
+    let ratio = create.values["jobs_files_per_s"] / create.values["iteration_1_files_per_s"];
+    assert!((ratio - 1.0).abs() < 1e-12, "{ratio}");
 }
 
 #[test]
