@@ -181,16 +181,15 @@ fn row(rule: &'static Rule, subjects: &[Subject<'_>], facts: &[Option<Fact>]) ->
     let status = status(facts);
     let compared = Compared { subjects, facts };
     let several = subjects.len() > 1;
+    let when_same = || rule.when_same.and_then(|judge| judge(&compared));
     let (judgement, why) = match status {
         _ if !several => fine(),
         Status::Different => (rule.judge)(&compared),
-        _ if rule.when_same.is_some_and(|judge| judge(&compared).is_some()) => {
-            rule.when_same.and_then(|judge| judge(&compared)).unwrap_or_else(fine)
-        }
-        Status::Unknown if rule.unknown != Judgement::Fine => {
-            (rule.unknown, "it could not be read everywhere".to_owned())
-        }
-        _ => fine(),
+        Status::Same => when_same().unwrap_or_else(fine),
+        Status::Unknown => when_same().unwrap_or_else(|| match rule.unknown {
+            Judgement::Fine => fine(),
+            unknown => (unknown, "it could not be read everywhere".to_owned()),
+        }),
     };
     let values = subjects.iter().zip(facts).map(|(subject, fact)| TargetFact {
         target: subject.label().to_owned(),

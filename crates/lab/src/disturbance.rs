@@ -29,7 +29,7 @@ const ERROR_LEVEL: u32 = 3;
 /// What is known of the machine since a trial began.
 #[derive(Debug)]
 pub struct Watch {
-    directory: PathBuf,
+    directory: Option<PathBuf>,
     wall_ns: u64,
     monotonic_ns: u64,
     cpu: Option<SystemCpuTimes>,
@@ -38,11 +38,11 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Begins to watch; images are in `directory`.
+    /// Begins to watch; `directory` is where the target takes its space from, where that is a filesystem.
     #[must_use]
-    pub fn begin(directory: &Path) -> Watch {
+    pub fn begin(directory: Option<&Path>) -> Watch {
         Watch {
-            directory: directory.to_owned(),
+            directory: directory.map(Path::to_owned),
             wall_ns: clock::wall_ns(),
             monotonic_ns: clock::now_ns(),
             cpu: cpu_times(),
@@ -69,8 +69,10 @@ impl Watch {
             ));
         }
         warnings.extend(stepped(clock::wall_ns().wrapping_sub(self.wall_ns), elapsed_ns));
-        if let Ok(space) = file::free_space(&self.directory) {
-            warnings.extend(nearly_full(&self.directory, space.available, space.total));
+        if let Some(directory) = &self.directory
+            && let Ok(space) = file::free_space(directory)
+        {
+            warnings.extend(nearly_full(directory, space.available, space.total));
         }
         if let Some(mut messages) = self.messages {
             let names: Vec<String> = devices.iter().copied().filter_map(name).collect();
@@ -260,10 +262,14 @@ mod tests {
     }
 
     #[test]
-    fn a_quiet_moment_is_told_of_by_nothing_of_ours() {
-        let warnings = Watch::begin(Path::new("/tmp")).end(&[]);
-        let ours = ["kernel-complained", "clock-stepped", "processor-throttled"];
-        assert!(warnings.iter().all(|one| one.code != ours[1] && one.code != ours[2]));
+    fn slowing_down_is_counted_over_all_processors() {
+        let cpus = tempfile::tempdir().unwrap();
+        for (cpu, count) in [("cpu0", "3\n"), ("cpu1", "4\n"), ("cpufreq", "no number")] {
+            let place = cpus.path().join(cpu).join("thermal_throttle");
+            fs::create_dir_all(&place).unwrap();
+            fs::write(place.join("core_throttle_count"), count).unwrap();
+        }
+        assert_eq!(throttled(cpus.path()), 7);
         assert_eq!(throttled(Path::new("/nonexistent")), 0);
     }
 }

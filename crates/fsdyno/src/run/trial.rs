@@ -11,6 +11,7 @@ use fsdyno_lab::workspace::Workspace;
 use fsdyno_model::outcome::Outcome;
 use fsdyno_model::plan::Plan;
 use fsdyno_model::record::{PhaseRecord, StageTimes, TrialRecord, Warning};
+use fsdyno_model::target::{DeviceSpec, Ground};
 use fsdyno_model::wire::{self, Manifest, MeasureSpec, Spec, Task, VerifySpec};
 use fsdyno_sys::block::DeviceNumber;
 use fsdyno_sys::clock;
@@ -49,7 +50,13 @@ pub fn execute(
     let mut record = planned.record(setting.plan, begun);
     record.started_unix_ns = Some(clock::wall_ns());
     let started = clock::now_ns();
-    let watch = Watch::begin(&super::image_directory(setting.plan));
+    let images = super::image_directory(setting.plan);
+    let watch = Watch::begin(match &setting.plan.targets[planned.target_index].ground {
+        Ground::Directory { path } => Some(path),
+        Ground::Fresh(fresh) => {
+            matches!(fresh.device, DeviceSpec::LoopImage { .. }).then_some(&*images)
+        }
+    });
     let mut trial = Trial {
         setting,
         planned,
