@@ -7,6 +7,7 @@ use fsdyno_model::param::{ParamDef, ParamKind};
 
 /// A catalogue of three filesystems and one workload with a parameter of each kind.
 pub const NAMES: Names<'static> = Names {
+    load_workload: fsdyno_model::info::no_files,
     workloads: &[&WORKLOAD],
     filesystems: &[
         &FilesystemInfo { name: "ext4", summary: "journal", external_journal: Some("journal") },

@@ -17,7 +17,9 @@ use crate::percentile;
 use crate::series::WorkloadOrder;
 use crate::stopping::Looks;
 use crate::summary;
+use crate::then_and_now;
 use crate::verdict;
+use crate::yardstick;
 
 /// Makes the result document of a run.
 ///
@@ -43,15 +45,19 @@ pub fn assemble(
     let is_measured = |trial: &&TrialRecord| trial.role == Role::Measured;
     let measured: Vec<TrialRecord> = trials.iter().filter(is_measured).cloned().collect();
     let audit = audit::audit(plan, &run.environment, &measured);
+    let mut told: Vec<TrialResult> = in_order.iter().map(|trial| trial_result(trial)).collect();
+    let mut run = run;
+    run.warnings.extend(yardstick::mark(&mut told));
     RunResult {
         schema_version: SCHEMA_VERSION,
         audit,
+        then_and_now: then_and_now::then_and_now(plan, &orders, &measured),
         run,
         targets: plan.targets.iter().map(|target| target_result(target, &in_order)).collect(),
         workloads: plan.workloads.clone(),
         summary: summary::summarize(&labels, &orders, &measured, &Looks::of(plan)),
         verdicts: verdicts(plan, &labels, &orders, &measured),
-        trials: in_order.into_iter().map(trial_result).collect(),
+        trials: told,
     }
 }
 
@@ -134,6 +140,7 @@ pub(crate) fn trial_result(trial: &TrialRecord) -> TrialResult {
         trial: trial.trial,
         role: trial.role,
         order: trial.order,
+        measured: trial.measured,
         outcome: trial.outcome.clone(),
         started,
         elapsed_ns: trial.elapsed_ns,
@@ -142,6 +149,7 @@ pub(crate) fn trial_result(trial: &TrialRecord) -> TrialResult {
         fsck: trial.fsck.clone(),
         verify: trial.verify.clone(),
         harness_floor_ns: trial.harness_floor_ns,
+        yardstick: trial.yardstick.clone(),
         phases,
         trace: trial.trace.clone(),
         warnings,

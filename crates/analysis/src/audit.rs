@@ -109,6 +109,24 @@ pub struct Rule {
     pub when_same: Option<fn(&Compared<'_>) -> Option<Judged>>,
 }
 
+impl Rule {
+    /// What most rules share: about the target, decided by nothing that is written, fine where unknown and
+    /// where it is the same.
+    const USUAL: Rule = Rule {
+        name: "",
+        title: "",
+        reason: "",
+        source: "",
+        scope: Scope::Target,
+        asked: Asked::Never,
+        unknown: Judgement::Fine,
+        judged: "",
+        read: |_| None,
+        judge: |_| fine(),
+        when_same: None,
+    };
+}
+
 /// Every rule, in the order in which they are shown.
 #[must_use]
 pub fn rules() -> Vec<&'static Rule> {

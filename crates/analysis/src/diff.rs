@@ -10,10 +10,12 @@
 //! | [`welch`] | the statistics of two independent samples |
 //! | [`sides`] | which targets, workloads and phases belong together, and their values |
 //! | [`differences`] | plan, options and machine: what is not the same |
-//! | [`machine`] | what the machines' read speeds let expect |
+//! | [`machine`] | what the machines' speeds let expect |
+//! | [`covariate`] | the yardstick of both runs |
 //! | [`moved`] | what else moved |
 //! | `words` | the summary |
 
+pub mod covariate;
 pub mod differences;
 pub mod machine;
 pub mod moved;
@@ -25,7 +27,8 @@ use std::collections::BTreeMap;
 
 use fsdyno_model::SCHEMA_VERSION;
 use fsdyno_model::diff::{
-    DiffCounts, DiffRatio, DiffRow, DiffSample, DiffSide, DiffVerdict, RunDiff,
+    AdjustedBy, DiffBetween, DiffCounts, DiffRatio, DiffRow, DiffSample, DiffSide, DiffVerdict,
+    RunDiff,
 };
 use fsdyno_model::io_graph::IoTotals;
 use fsdyno_model::metric::{self, Better, Metric};
@@ -34,6 +37,8 @@ use fsdyno_model::result::RunResult;
 use crate::compare;
 use crate::interval::{self, Interval};
 use crate::series::FSCK;
+use covariate::Shares;
+use machine::Expected;
 use sides::{Case, PhaseTrial};
 use welch::{Undecided, Welch};
 
@@ -174,6 +179,10 @@ struct Figure {
     is_ratio: bool,
     /// Logarithm of what the machines let expect.
     expected: Option<f64>,
+    /// The difference at equal readings of the yardstick, where that can be told.
+    at_equal_readings: Option<Welch>,
+    /// Between which logarithms what the machines let expect lies.
+    bounds: Option<Interval>,
 }
 
 /// The phases of a case that both sides have, by the metric that tables of the new run show.
@@ -200,16 +209,45 @@ fn figures(case: &Case<'_>, machine: &machine::Machines) -> Vec<Figure> {
         metric.unit.clone_into(&mut row.unit);
         row.base = sample(&base_values);
         row.new = sample(&new_values);
-        let expected = machine.expected(case, &base).filter(|_| is_ratio && *phase != FSCK);
-        figures.push(Figure {
+        let expected = machine.expected(case, &base, &new).filter(|_| is_ratio && *phase != FSCK);
+        let mut figure = Figure {
             row,
             base: scaled(&base_values),
             new: scaled(&new_values),
             is_ratio,
-            expected,
-        });
+            expected: expected.map(|expected| expected.logarithm),
+            at_equal_readings: None,
+            bounds: expected.and_then(|expected| expected.bounds),
+        };
+        if let Some(Expected { shares, by, .. }) = expected {
+            let points = |trials: &[&PhaseTrial<'_>]| points(trials, metric, sign, shares);
+            figure.row.adjusted_by = Some(by);
+            figure.at_equal_readings = points(&base)
+                .zip(points(&new))
+                .and_then(|(base, new)| covariate::at_equal_readings(&base, &new));
+            if let Some(welch) = figure.at_equal_readings {
+                figure.expected = Some(figure.difference() - welch.difference);
+                figure.row.adjusted_by = Some(AdjustedBy::Regression);
+            }
+        }
+        figures.push(figure);
     }
     figures
+}
+
+/// For each of these trials the speed that the yardstick beside it lets expect, and the value: logarithms
+/// of which more is better. `None` where one is not known.
+fn points(
+    trials: &[&PhaseTrial<'_>],
+    metric: &Metric,
+    sign: f64,
+    shares: Shares,
+) -> Option<Vec<(f64, f64)>> {
+    let point = |trial: &&PhaseTrial<'_>| {
+        let value = (metric.read)(&trial.record).filter(|it| it.is_finite() && *it > 0.0)?;
+        Some((covariate::speed_beside(shares, trial)?, sign * value.ln()))
+    };
+    trials.iter().map(point).collect()
 }
 
 /// What `metric` reads in these trials; values that are not finite count as absent.
@@ -234,6 +272,8 @@ fn empty_row(case: &Case<'_>) -> DiffRow {
         new: sample(&[]),
         ratio: None,
         adjusted: None,
+        adjusted_by: None,
+        between: None,
         p: None,
         p_holm: None,
         verdict: DiffVerdict::Undecided,
@@ -283,14 +323,27 @@ fn whole(figures: &[Figure], case: &Case<'_>) -> Option<Figure> {
     row.new = DiffSample { median: None, ..sample(&new) };
     let expected: Option<Vec<f64>> = counted.iter().map(|figure| figure.expected).collect();
     let expected = expected.and_then(|expected| interval::mean(&expected));
-    Some(Figure { row, base, new, is_ratio: true, expected })
+    let ends: Option<Vec<Interval>> = counted.iter().map(|figure| figure.bounds).collect();
+    let mean = |read: fn(&Interval) -> f64| {
+        interval::mean(&ends.as_ref()?.iter().map(read).collect::<Vec<f64>>())
+    };
+    let bounds =
+        mean(|ends| ends.low).zip(mean(|ends| ends.high)).map(|(low, high)| Interval { low, high });
+    let first = counted[0].row.adjusted_by;
+    let is_one = counted.iter().all(|figure| figure.row.adjusted_by == first);
+    row.adjusted_by = expected.and(first.filter(|_| is_one).or(Some(AdjustedBy::Yardstick)));
+    let at_equal_readings = None;
+    Some(Figure { row, base, new, is_ratio: true, expected, at_equal_readings, bounds })
 }
 
 /// Fills in ratios, p and verdicts, with Holm's correction over all of them.
 fn judge(figures: &mut [Figure], options: &DiffOptions) {
     let deciding: Vec<Option<Welch>> = figures
         .iter()
-        .map(|figure| Some(Welch::of(&figure.base, &figure.new)?.less(figure.taken_out(options))))
+        .map(|figure| match figure.at_equal_readings.filter(|_| options.adjusted) {
+            Some(welch) => Some(welch),
+            None => Some(Welch::of(&figure.base, &figure.new)?.less(figure.taken_out(options))),
+        })
         .collect();
     let p: Vec<Option<f64>> = deciding.iter().map(|welch| Some(welch.as_ref()?.p())).collect();
     let adjusted = compare::holm(&p);
@@ -328,8 +381,18 @@ impl Figure {
             low: ends.map(|ends| (ends.low - offset).exp()),
             high: ends.map(|ends| (ends.high - offset).exp()),
         };
-        self.row.ratio = Some(less(0.0));
+        let ratio = less(0.0);
+        self.row.ratio = Some(ratio);
         self.row.adjusted = self.expected.map(less);
+        if let Some(welch) = self.at_equal_readings {
+            let ends = welch.interval();
+            let (low, high) = (Some(ends.low.exp()), Some(ends.high.exp()));
+            self.row.adjusted = Some(DiffRatio { ratio: welch.difference.exp(), low, high });
+        }
+        self.row.between = self.bounds.filter(|_| self.expected.is_some()).map(|bounds| {
+            let (low, high) = (ratio.low.unwrap_or(ratio.ratio), ratio.high.unwrap_or(ratio.ratio));
+            DiffBetween { low: low / bounds.high.exp(), high: high / bounds.low.exp() }
+        });
     }
 
     fn judge(&mut self, welch: Option<Welch>, is_told_apart: bool, options: &DiffOptions) {

@@ -11,6 +11,7 @@
 //! | [`compare`] | targets against the best of them, paired by block |
 //! | [`pairs`] | all pairs of targets of one figure, and tie letters |
 //! | [`stopping`] | when a run may end, and the level that each look at it may use |
+//! | [`noise`] | how noisy a machine is, and how many trials that takes |
 //! | [`selftest`] | how often verdicts are false, from a run whose truth is known |
 //! | [`series`] | the values of completed trials by phase, target and block |
 //! | [`summary`] | the rows of the summary |
@@ -18,8 +19,10 @@
 //! | [`mod@audit`] | whether targets were measured under the same conditions |
 //! | [`calibration`] | whether a load tells targets apart, and whether to try a heavier one |
 //! | [`explain`] | what a traced trial says beside those whose figures count |
+//! | [`yardstick`] | what the machine was like meanwhile, by its own readings |
 //! | [`percentile`] | latency histograms into percentiles |
 //! | [`ratio`] | every target beside the first one |
+//! | [`mod@then_and_now`] | published figures beside those of a run |
 //! | [`curve`] | latency by percentile, for drawing |
 //! | [`mod@diff`] | two runs beside each other |
 //! | [`mod@history`] | one figure over many runs |
@@ -37,6 +40,7 @@ pub mod diff;
 pub mod explain;
 pub mod history;
 pub mod interval;
+pub mod noise;
 pub mod pairs;
 pub mod percentile;
 pub mod ratio;
@@ -44,8 +48,10 @@ pub mod selftest;
 pub mod series;
 pub mod stopping;
 pub mod summary;
+pub mod then_and_now;
 pub mod trace;
 pub mod verdict;
+pub mod yardstick;
 
 #[cfg(test)]
 mod fixture;

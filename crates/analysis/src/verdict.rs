@@ -12,6 +12,7 @@ use fsdyno_model::outcome::Outcome;
 use fsdyno_model::record::TrialRecord;
 use fsdyno_model::result::Verdict;
 use fsdyno_model::units;
+use fsdyno_model::words::{counted, listed};
 
 use crate::compare::{self, Paired};
 use crate::contest::Contest;
@@ -286,20 +287,6 @@ fn phases_won_by_others(contest: &Contest<'_>, lead: usize, looks: &Looks) -> Op
         .map(|(label, phases)| format!("{label} won {}", listed(phases)))
         .collect();
     (!told.is_empty()).then(|| format!("{}.", told.join("; ")))
-}
-
-/// `3 trials`, `1 trial`.
-fn counted(count: usize, noun: &str) -> String {
-    if count == 1 { format!("1 {noun}") } else { format!("{count} {noun}s") }
-}
-
-/// `a`, `a and b`, `a, b and c`.
-fn listed(names: &[&str]) -> String {
-    match names {
-        [] => String::new(),
-        [only] => (*only).to_owned(),
-        [first @ .., last] => format!("{} and {last}", first.join(", ")),
-    }
 }
 
 #[cfg(test)]

@@ -10,13 +10,17 @@
 //! | [`catalogue`] | the names that plans and targets may use |
 //! | [`paths`] | where results and state live |
 //! | [`plan_file`] | plans read from files |
+//! | [`published`] | published comparisons that come with the program |
+//! | [`disk_model`] | models of disks by name or from files |
 //! | [`snippet`] | errors of a text drawn with their place |
 #![forbid(unsafe_code)]
 
 pub mod catalogue;
 pub mod cmd;
+pub mod disk_model;
 pub mod paths;
 pub mod plan_file;
+pub mod published;
 pub mod report_data;
 pub mod run;
 pub mod snippet;

@@ -32,6 +32,12 @@ pub fn aged_directory() -> Option<PathBuf> {
     Some(home::default_cache_directory()?.join("aged"))
 }
 
+/// Where kernels for guests are kept; `None` without a cache directory that is the user's own.
+#[must_use]
+pub fn guest_directory() -> Option<PathBuf> {
+    Some(home::default_cache_directory()?.join("guest"))
+}
+
 /// The directory of images when neither the command line nor the plan names one. Not `/tmp`, which
 /// is often in memory.
 #[must_use]

@@ -3,12 +3,13 @@
 use std::path::Path;
 
 use anyhow::Context as _;
+use fsdyno_disk::shipped;
 use fsdyno_model::diagnostic::Diagnostic;
 use fsdyno_model::plan::Plan;
-use fsdyno_model::target::Ground;
+use fsdyno_model::target::{DeviceSpec, Ground};
 
 use crate::cmd::use_color;
-use crate::{bad_input, bad_inputs, catalogue, snippet};
+use crate::{bad_input, bad_inputs, catalogue, disk_model, snippet};
 
 /// Reads a plan and checks it against the catalogues.
 ///
@@ -44,6 +45,27 @@ pub fn workload_errors(plan: &Plan) -> Vec<String> {
     plan.workloads.iter().filter_map(check).collect()
 }
 
+/// Makes the path of the guests' kernel absolute.
+///
+/// # Errors
+/// When the current directory cannot be told.
+pub fn absolute_kernel(plan: &mut Plan) -> anyhow::Result<()> {
+    let current = std::env::current_dir().context("cannot tell the current directory")?;
+    plan.place.kernel = plan.place.kernel.take().map(|path| current.join(path));
+    Ok(())
+}
+
+/// Looks at the model of an emulated disk; the path of a file becomes absolute.
+fn settle_model(device: &mut DeviceSpec, current: &Path) -> anyhow::Result<()> {
+    if let DeviceSpec::Emulated { model, .. } = device {
+        disk_model::find(model).map_err(bad_input)?;
+        if shipped::is_file(model) {
+            *model = current.join(&*model).display().to_string();
+        }
+    }
+    Ok(())
+}
+
 /// Makes a plan ready to be run: every path absolute, so that a run can be resumed from any directory,
 /// and in the place of every workload that is to be calibrated its rungs.
 ///
@@ -52,9 +74,15 @@ pub fn workload_errors(plan: &Plan) -> Vec<String> {
 pub fn make_ready(mut plan: Plan) -> anyhow::Result<Plan> {
     let current = std::env::current_dir().context("cannot tell the current directory")?;
     plan.directory = plan.directory.map(|path| current.join(path));
+    absolute_kernel(&mut plan)?;
     for target in &mut plan.targets {
-        if let Ground::Directory { path } = &mut target.ground {
-            *path = current.join(&path);
+        match &mut target.ground {
+            Ground::Directory { path } => *path = current.join(&path),
+            Ground::Fresh(fresh) => {
+                for device in std::iter::once(&mut fresh.device).chain(&mut fresh.journal) {
+                    settle_model(device, &current)?;
+                }
+            }
         }
     }
     for workload in &mut plan.workloads {

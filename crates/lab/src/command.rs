@@ -102,12 +102,26 @@ pub enum CommandError {
         error: String,
     },
     /// It took longer than allowed and was killed.
-    #[error("{command}: killed after {limit_s} s, the limit")]
+    #[error("{command}: killed after {limit_s} s, the limit; until then: {found}")]
     TimedOut {
         /// The command line.
         command: String,
         /// The limit in seconds.
         limit_s: u64,
+        /// Its processes, and what they were doing.
+        found: String,
+    },
+    /// It took longer than allowed, or was to stop, and could not be killed: it is still there.
+    #[error(
+        "{command}: does not end, {elapsed_s} s after its start, though it was killed: {found}"
+    )]
+    Stuck {
+        /// The command line.
+        command: String,
+        /// Since its start, in seconds.
+        elapsed_s: u64,
+        /// Its processes, and what they are doing.
+        found: String,
     },
     /// The user or the system asked us to stop; it was killed.
     #[error("{command}: interrupted")]
@@ -150,7 +164,12 @@ pub fn run(spec: &CommandSpec, limit: Duration) -> Result<Finished, CommandError
         let command = spec.to_string();
         match error {
             ChildError::Interrupted => CommandError::Interrupted { command },
-            ChildError::TimedOut => CommandError::TimedOut { command, limit_s: limit.as_secs() },
+            ChildError::TimedOut { found } => {
+                CommandError::TimedOut { command, limit_s: limit.as_secs(), found }
+            }
+            ChildError::Stuck { found, elapsed } => {
+                CommandError::Stuck { command, elapsed_s: elapsed.as_secs(), found }
+            }
             ChildError::NotStarted(error) | ChildError::NotWaited(error) => {
                 CommandError::NotStarted { command, error: error.to_string() }
             }

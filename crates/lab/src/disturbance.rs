@@ -1,18 +1,20 @@
 //! What went on around a trial and may have bent its figures: time that a hypervisor gave to others,
-//! processors slowed down by heat, a clock that was set, errors of the kernel, a host disk that is
-//! almost full. Each is a warning of its trial, which is marked by it and never dropped.
+//! processors slowed down by heat, what other processes read and wrote, a clock that was set, errors of the
+//! kernel, a host disk that is almost full. Each is a warning of its trial, which is marked by it and never dropped.
 
-use std::fs::{self, File, OpenOptions};
-use std::io::{Read, Seek, SeekFrom};
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use fsdyno_model::record::Warning;
 use fsdyno_model::units;
 use fsdyno_sys::block::DeviceNumber;
+use fsdyno_sys::clock::ClockWatch;
 use fsdyno_sys::cpu::{SystemCpu, SystemCpuTimes};
+use fsdyno_sys::process_io::{NamedIo, ProcessIo};
 use fsdyno_sys::{clock, file, kernel};
-use rustix::fs::OFlags;
+
+use crate::aftermath::{self, Aftermath};
+use crate::kernel_log::{self, KernelLog};
 
 /// Share of all processors' time from which on stolen time is told.
 const STOLEN_SHARE: f64 = 0.05;
@@ -21,10 +23,10 @@ const STEP_NS: u64 = 500_000_000;
 /// Share of the host's disk that should be free, and bytes that are enough however large it is.
 const FREE_SHARE: f64 = 0.05;
 const FREE_BYTES: u64 = 20 << 30;
-/// Messages of the kernel that are attached to a trial.
-const MOST_MESSAGES: usize = 5;
-/// Least urgent level of a message about a device that is attached: an error (3, linux/kern_levels.h).
-const ERROR_LEVEL: u32 = 3;
+/// What others read and wrote is told from this share of what the trial itself moved on, and from so many
+/// bytes on.
+const OTHERS_SHARE: f64 = 0.1;
+const OTHERS_BYTES: u64 = 16 << 20;
 
 /// What is known of the machine since a trial began.
 #[derive(Debug)]
@@ -34,7 +36,10 @@ pub struct Watch {
     monotonic_ns: u64,
     cpu: Option<SystemCpuTimes>,
     throttled: u64,
-    messages: Option<File>,
+    others: Option<ProcessIo>,
+    clock: Option<ClockWatch>,
+    kills: u64,
+    log: KernelLog,
 }
 
 impl Watch {
@@ -47,13 +52,30 @@ impl Watch {
             monotonic_ns: clock::now_ns(),
             cpu: cpu_times(),
             throttled: throttled(Path::new("/sys/devices/system/cpu")),
-            messages: end_of_messages(),
+            others: ProcessIo::now(),
+            clock: ClockWatch::begin(),
+            kills: aftermath::kills_since_boot(),
+            log: KernelLog::from_now(),
         }
     }
 
-    /// Everything that disturbed since then; the target was on `devices`.
+    /// What lies behind the failure of a trial, should it have failed; `condition` is what the mount table
+    /// said of its filesystem, which was on `devices`.
+    pub fn aftermath(&mut self, devices: &[DeviceNumber], condition: Option<&str>) -> Aftermath {
+        let names = names(devices);
+        let kills = aftermath::kills_since_boot().saturating_sub(self.kills);
+        Aftermath::of(self.log.records(), &names, condition, kills)
+    }
+
+    /// The place that the target takes its space from is not looked at any more: it may not answer.
+    pub fn forget_directory(&mut self) {
+        self.directory = None;
+    }
+
+    /// Everything that disturbed since then; the target was on `devices`, which moved `own_bytes` for the
+    /// phases.
     #[must_use]
-    pub fn end(self, devices: &[DeviceNumber]) -> Vec<Warning> {
+    pub fn end(mut self, devices: &[DeviceNumber], own_bytes: u64) -> Vec<Warning> {
         let elapsed_ns = clock::now_ns().saturating_sub(self.monotonic_ns);
         let mut warnings = Vec::new();
         if let (Some(before), Some(now)) = (self.cpu, cpu_times()) {
@@ -68,18 +90,31 @@ impl Watch {
                 "cool the machine, or set a frequency that it can keep",
             ));
         }
-        warnings.extend(stepped(clock::wall_ns().wrapping_sub(self.wall_ns), elapsed_ns));
+        if let (Some(before), Some(now)) = (self.others.take(), ProcessIo::now()) {
+            warnings.extend(others(&now.since(&before), own_bytes));
+        }
+        let was_set = self.clock.as_ref().is_some_and(ClockWatch::was_set);
+        let wall_ns = clock::wall_ns().wrapping_sub(self.wall_ns);
+        warnings.extend(stepped(wall_ns, elapsed_ns, was_set));
         if let Some(directory) = &self.directory
             && let Ok(space) = file::free_space(directory)
         {
             warnings.extend(nearly_full(directory, space.available, space.total));
         }
-        if let Some(mut messages) = self.messages {
-            let names: Vec<String> = devices.iter().copied().filter_map(name).collect();
-            warnings.extend(complaints(&new_messages(&mut messages), &names));
+        if let Some(killed) = self.aftermath(devices, None).all_killed() {
+            warnings.push(warning(
+                "out-of-memory",
+                format!("the kernel killed {killed} for want of memory"),
+                "look whether it was part of the work; do not rely on this trial",
+            ));
         }
+        warnings.extend(kernel_log::complaints(self.log.records(), &names(devices)));
         warnings
     }
+}
+
+fn names(devices: &[DeviceNumber]) -> Vec<String> {
+    devices.iter().copied().filter_map(kernel_log::device_name).collect()
 }
 
 fn warning(code: &str, message: String, advice: &str) -> Warning {
@@ -104,16 +139,38 @@ fn stolen(steal_ns: u64, elapsed_ns: u64, cpu_count: usize) -> Option<Warning> {
     })
 }
 
-fn stepped(wall_ns: u64, elapsed_ns: u64) -> Option<Warning> {
+fn others(all: &[NamedIo], own_bytes: u64) -> Option<Warning> {
+    let bytes: u64 = all.iter().map(|one| one.bytes).sum();
+    let largest = all
+        .first()
+        .filter(|_| bytes >= OTHERS_BYTES && bytes as f64 >= own_bytes as f64 * OTHERS_SHARE)?;
+    let [moved, own, most] = [bytes, own_bytes, largest.bytes].map(units::human_bytes);
+    Some(warning(
+        "other-input-output",
+        format!(
+            "other processes read and wrote {moved} meanwhile, most of it {} ({most}); the trial itself moved {own}",
+            largest.name
+        ),
+        "stop what else uses the disk, or measure at another time",
+    ))
+}
+
+/// `was_set` where the kernel said so: it may have been set back again since.
+fn stepped(wall_ns: u64, elapsed_ns: u64, was_set: bool) -> Option<Warning> {
+    const ADVICE: &str = "none is needed; dates of records are off";
     // As signed: the clock may have been set back behind the beginning.
     let step_ns = (wall_ns as i64).wrapping_sub(elapsed_ns as i64);
-    (step_ns.unsigned_abs() >= STEP_NS).then(|| {
+    if step_ns.unsigned_abs() < STEP_NS {
+        let message = "the clock was set, by less than half a second in all; times measured are of another clock";
+        return was_set.then(|| warning("clock-stepped", message.to_owned(), ADVICE));
+    }
+    Some({
         let way = if step_ns < 0 { "back" } else { "forward" };
         let by = units::human_duration(step_ns.unsigned_abs());
         warning(
             "clock-stepped",
             format!("the clock was set {way} by {by}; times measured are of another clock"),
-            "none is needed; dates of records are off",
+            ADVICE,
         )
     })
 }
@@ -142,69 +199,22 @@ fn throttled(cpus: &Path) -> u64 {
     fs::read_dir(cpus).into_iter().flatten().flatten().filter_map(count).sum()
 }
 
-/// The kernel's messages from now on; `None` where they may not be read.
-fn end_of_messages() -> Option<File> {
-    let flags = OFlags::NONBLOCK.bits().cast_signed();
-    let mut log = OpenOptions::new().read(true).custom_flags(flags).open("/dev/kmsg").ok()?;
-    log.seek(SeekFrom::End(0)).ok()?;
-    Some(log)
-}
-
-fn new_messages(log: &mut File) -> Vec<String> {
-    let mut messages = Vec::new();
-    let mut record = [0; 8192];
-    loop {
-        match log.read(&mut record) {
-            Ok(0) => return messages,
-            Ok(count) => messages.push(String::from_utf8_lossy(&record[..count]).into_owned()),
-            // Some were overwritten before they were read.
-            Err(error) if error.raw_os_error() == Some(rustix::io::Errno::PIPE.raw_os_error()) => {}
-            Err(_) => return messages,
-        }
-    }
-}
-
-/// Name of a device as messages of the kernel have it.
-fn name(device: DeviceNumber) -> Option<String> {
-    let link = fs::read_link(format!("/sys/dev/block/{}:{}", device.major, device.minor)).ok()?;
-    Some(link.file_name()?.to_string_lossy().into_owned())
-}
-
-/// A warning with the records of `/dev/kmsg` that tell of an error on one of `devices`, or of a bug in
-/// the kernel. Form: `PRIORITY,NUMBER,MICROSECONDS,FLAGS;TEXT` (Documentation/ABI/testing/dev-kmsg).
-fn complaints(records: &[String], devices: &[String]) -> Option<Warning> {
-    let all: Vec<&str> = records
-        .iter()
-        .filter_map(|record| {
-            let (head, text) = record.split_once(';')?;
-            let priority: u32 = head.split(',').next()?.parse().ok()?;
-            let text = text.lines().next()?;
-            let of_kernel = priority >> 3 == 0;
-            let is_error =
-                priority & 7 <= ERROR_LEVEL && devices.iter().any(|name| names(text, name));
-            let is_bug = ["WARNING: ", "BUG: ", "Oops", "Kernel panic"]
-                .iter()
-                .any(|word| text.starts_with(word));
-            (of_kernel && (is_error || is_bug)).then_some(text)
-        })
-        .collect();
-    let told = all.get(..all.len().min(MOST_MESSAGES)).filter(|told| !told.is_empty())?;
-    let mut message = format!("the kernel complained: {}", told.join("; "));
-    if all.len() > told.len() {
-        message.push_str(&format!("; and {} more", all.len() - told.len()));
-    }
-    Some(warning("kernel-complained", message, "look at dmesg; do not rely on this trial"))
-}
-
-/// Whether `text` has `name` as a whole word: `loop1` is no part of `loop12`.
-fn names(text: &str, name: &str) -> bool {
-    text.split(|letter: char| !letter.is_ascii_alphanumeric() && letter != '-' && letter != '_')
-        .any(|word| word == name)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_others_moved_is_told_beside_what_the_trial_moved() {
+        let io = |name: &str, bytes| NamedIo { name: name.to_owned(), bytes };
+        let all = [io("cargo", 48 << 20), io("sh", 16 << 20)];
+        assert_eq!(others(&all, 1 << 30), None, "a sixteenth");
+        let told = others(&all, 512 << 20).unwrap();
+        for words in ["64 MiB", "cargo (48 MiB)", "512 MiB"] {
+            assert!(told.message.replace(".0", "").contains(words), "{}", told.message);
+        }
+        assert_eq!(others(&[io("sh", OTHERS_BYTES - 1)], 0), None);
+        assert_eq!(others(&[], 0), None);
+    }
 
     #[test]
     fn stolen_time_is_a_share_of_all_processors() {
@@ -216,8 +226,9 @@ mod tests {
 
     #[test]
     fn a_clock_may_be_set_both_ways() {
-        assert_eq!(stepped(10_100_000_000, 10_000_000_000), None);
-        let told = |wall: u64| stepped(wall, 10_000_000_000).unwrap().message;
+        assert_eq!(stepped(10_100_000_000, 10_000_000_000, false), None);
+        let told = |wall: u64| stepped(wall, 10_000_000_000, true).unwrap().message;
+        assert!(told(10_000_000_000).contains("in all"), "{}", told(10_000_000_000));
         assert!(told(3_610_000_000_000).contains("forward by"), "{}", told(3_610_000_000_000));
         assert!(told(5_000_000_000).contains("back by"));
         assert!(told(0u64.wrapping_sub(3_600_000_000_000)).contains("back by"));
@@ -229,36 +240,6 @@ mod tests {
         assert!(of(1 << 30, 100 << 30));
         assert!(!of(10 << 30, 100 << 30));
         assert!(!of(30 << 30, 1 << 50));
-    }
-
-    #[test]
-    fn messages_are_told_that_concern_the_target() {
-        let records = [
-            "3,1,10,-;I/O error, dev loop1, sector 8 op 0x1:(WRITE)\n SUBSYSTEM=block\n",
-            "3,2,11,-;I/O error, dev loop12, sector 8",
-            "6,3,12,-;EXT4-fs (loop1): mounted filesystem",
-            "2,4,13,-;EXT4-fs error (device loop1): ext4_find_entry:1455: inode #2",
-            "4,5,14,-;WARNING: CPU: 1 PID: 7 at fs/iomap/buffered-io.c:1",
-            "11,6,15,-;loop1 says a program of the user's",
-            "nonsense",
-            ";",
-        ];
-        let records = records.map(str::to_owned);
-        let told = complaints(&records, &["loop1".to_owned()]).unwrap().message;
-        for (part, is_told) in [
-            ("sector 8 op", true),
-            ("loop12", false),
-            ("mounted", false),
-            ("ext4_find_entry", true),
-            ("WARNING", true),
-            ("a program", false),
-        ] {
-            assert_eq!(told.contains(part), is_told, "{part}: {told}");
-        }
-        assert_eq!(complaints(&records[1..3], &["loop1".to_owned()]), None);
-        let many = vec![records[0].clone(); 9];
-        let told = complaints(&many, &["loop1".to_owned()]).unwrap().message;
-        assert!(told.ends_with("and 4 more"), "{told}");
     }
 
     #[test]

@@ -31,6 +31,13 @@ const SYSCTL: [&str; 10] = [
 /// measured and not read, are left to the caller.
 #[must_use]
 pub fn environment(fsdyno_version: &str, image_directory: Option<&Path>) -> Environment {
+    let machine = machine(fsdyno_version, image_directory);
+    Environment { tools: tool_versions(), ..machine }
+}
+
+/// As [`environment`], without the tools.
+#[must_use]
+pub fn machine(fsdyno_version: &str, image_directory: Option<&Path>) -> Environment {
     let facts = kernel::facts();
     let text = |text: String| Some(text).filter(|text| !text.is_empty());
     Environment {
@@ -49,10 +56,9 @@ pub fn environment(fsdyno_version: &str, image_directory: Option<&Path>) -> Envi
         root: process::is_root(),
         image_directory: image_directory.map(|path| path.display().to_string()),
         image_filesystem: image_directory.and_then(image_filesystem),
-        cached_read_mib_per_s: None,
-        device_read_mib_per_s: BTreeMap::new(),
-        tools: tool_versions(),
+        boot_ids: kernel::boot_id().into_iter().collect(),
         sysctl: SYSCTL.iter().map(|name| ((*name).to_owned(), sysctl(name))).collect(),
+        ..Environment::default()
     }
 }
 
@@ -154,7 +160,9 @@ pub(crate) fn can_write(directory: &Path) -> bool {
     rustix::fs::accessat(CWD, directory, wanted, AtFlags::EACCESS).is_ok()
 }
 
-fn tool_versions() -> BTreeMap<String, Option<String>> {
+/// What every tool of the catalogue says its version is.
+#[must_use]
+pub fn tool_versions() -> BTreeMap<String, Option<String>> {
     tools::all().iter().map(|tool| (tool.name.to_owned(), tools::version(tool))).collect()
 }
 

@@ -5,6 +5,7 @@
 //! |---|---|
 //! | [`filesystem`] | the catalogue: one file for each filesystem |
 //! | [`device`] | loop images and block devices, made fresh for each trial |
+//! | [`emulator`] | emulated disks: a server of its own and a loop device on what it serves |
 //! | [`stand`] | one trial's life: provision, mkfs, mount, quiesce, unmount, fsck, teardown |
 //! | [`snapshot`] | images of aged filesystems that are kept |
 //! | [`quiesce`] | waiting until filesystem and device are at rest |
@@ -17,19 +18,24 @@
 //! | [`tools`] | where programs are, their versions, which package brings them |
 //! | [`environment`] | the machine, for the record |
 //! | [`disturbance`] | what bent the figures of a trial from outside |
+//! | [`kernel_log`] | what the kernel said meanwhile |
+//! | [`aftermath`] | what lies behind the failure of a trial |
 //! | [`doctor`] | what this machine can do, and what mends each gap |
 //! | [`devices`] | the block devices, and whether they would be accepted |
 #![forbid(unsafe_code)]
 
+pub mod aftermath;
 pub mod arguments;
 pub mod command;
 pub mod device;
 pub mod devices;
 pub mod disturbance;
 pub mod doctor;
+pub mod emulator;
 pub mod environment;
 pub mod filesystem;
 pub mod guard;
+pub mod kernel_log;
 pub mod quiesce;
 pub mod readiness;
 pub mod reclaim;

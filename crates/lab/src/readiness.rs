@@ -1,5 +1,6 @@
 //! Whether a target can be measured here, asked of all targets before anything starts: what is
-//! missing gives a skip with the command that mends it, what is dangerous a refusal. Changes nothing.
+//! missing gives a skip with the command that mends it, what is dangerous a refusal. Changes nothing that
+//! stays: what an emulated disk costs here is tried out on a file that is removed again.
 
 use std::path::{Path, PathBuf};
 
@@ -7,6 +8,7 @@ use fsdyno_model::target::{DeviceSpec, FreshSpec, Ground, TargetSpec};
 use fsdyno_model::units::human_bytes;
 use fsdyno_sys::{file, process};
 
+use crate::emulator::{self, check};
 use crate::environment::{can_write, usable_directory};
 use crate::filesystem::{self, FilesystemDef};
 use crate::{arguments, guard, stand, tools};
@@ -142,6 +144,11 @@ fn device(
             let size = size_bytes.unwrap_or(default_bytes);
             (size, size)
         }
+        DeviceSpec::Emulated { model, size_bytes } => {
+            let size = size_bytes.unwrap_or(default_bytes);
+            emulated(model, size, conditions)?;
+            (size, size)
+        }
         DeviceSpec::Block { path } => {
             let accepted = guard::accept(path, &conditions.destroy, &[]).map_err(refuse)?;
             let size = fsdyno_sys::block::size_bytes(&accepted.path);
@@ -156,6 +163,26 @@ fn device(
         )));
     }
     Ok(image_bytes)
+}
+
+/// Whether a disk can be emulated here: the model is known, FUSE and loop devices are there, and the
+/// model is not faster than what carries it, which is tried out once.
+fn emulated(name: &str, size_bytes: u64, conditions: &Conditions) -> Result<(), Readiness> {
+    let model = emulator::find_model(name).map_err(refuse)?;
+    if size_bytes > model.capacity_bytes {
+        let capacity = human_bytes(model.capacity_bytes);
+        return Err(refuse(format!(
+            "{name} holds {capacity}, less than {}: give a size, as in @disk:{name}:1GiB",
+            human_bytes(size_bytes)
+        )));
+    }
+    for (path, advice) in [("/dev/fuse", "fuse"), ("/dev/loop-control", "loop")] {
+        if !Path::new(path).exists() {
+            return Err(skip(format!("emulated disks need {path}: try modprobe {advice}")));
+        }
+    }
+    let overhead = check::overhead_here(nearest_existing(&conditions.image_dir)).map_err(skip)?;
+    check::fast_enough(&model, &overhead).map_err(refuse)
 }
 
 fn room_for_images(image_bytes: u64, image_dir: &Path) -> Result<(), Readiness> {

@@ -9,12 +9,13 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use fsdyno_sys::{block as sys_block, loopdev, mount};
+use fsdyno_sys::{block as sys_block, fuse, loopdev, mount};
 use rustix::fs::{CWD, Dir, FileType, Mode, OFlags};
 use rustix::io::Errno;
 use serde::Serialize;
 
 use crate::device::block::wipe_ends;
+use crate::emulator;
 use crate::guard;
 use crate::workspace::{LEDGER_VERSION, Ledger, LedgerDevice, MARKER, live_directory};
 
@@ -48,6 +49,12 @@ impl Reclaimed {
 /// ledger is believed only where nobody but this user can have written it.
 #[must_use]
 pub fn reclaim(state_directory: &Path) -> Vec<Reclaimed> {
+    let mut done = reclaim_disks();
+    done.extend(reclaim_runs(state_directory));
+    done
+}
+
+fn reclaim_runs(state_directory: &Path) -> Vec<Reclaimed> {
     let live = live_directory(state_directory);
     let names = match open_own(CWD, &live, FileType::Directory) {
         Ok(None) => return Vec::new(),
@@ -113,6 +120,23 @@ pub(crate) fn open_own(
         ));
     }
     Ok(Some(opened))
+}
+
+/// Takes down what the servers of emulated disks left that were started by hand and are gone: the mount
+/// itself tells who served it, and is dead without its server.
+fn reclaim_disks() -> Vec<Reclaimed> {
+    let mounts = mount::mounts().unwrap_or_default();
+    let is_left = |it: &&mount::MountInfo| {
+        it.fs_type == fuse::FS_TYPE && emulator::is_orphan(&it.source) == Some(true)
+    };
+    let mut done = Vec::new();
+    for disk in mounts.iter().filter(is_left) {
+        let _ = fuse::abort(disk.device);
+        done.extend(detach_below(&disk.mount_point));
+        let result = mount::unmount_lazy(&disk.mount_point).map_err(|error| error.to_string());
+        done.push(Reclaimed::new(format!("mount {}", disk.mount_point.display()), result));
+    }
+    done
 }
 
 fn names_in(directory: &OwnedFd) -> Result<Vec<OsString>, String> {
@@ -270,6 +294,11 @@ fn unmount_below(directory: &Path) -> Vec<Reclaimed> {
         Err(error) => return vec![Reclaimed::new("mounts".to_owned(), Err(error.to_string()))],
     };
     let below = |point: &Path| point.starts_with(directory) && point != directory;
+    for disk in mounts.iter().filter(|it| it.fs_type == fuse::FS_TYPE && below(&it.mount_point)) {
+        // Whoever waits for a server that hangs is freed, before anything waits for it here. Where there is
+        // none the connection has ended already.
+        let _ = fuse::abort(disk.device);
+    }
     let points =
         mounts.iter().rev().map(|mounted| &mounted.mount_point).filter(|point| below(point));
     let unmounted = points.map(|point| {

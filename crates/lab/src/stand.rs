@@ -7,6 +7,7 @@
 //! the thread that started them.
 
 pub mod aged;
+mod condition;
 mod facts;
 
 use std::fmt;
@@ -16,7 +17,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use fsdyno_model::outcome::Outcome;
-use fsdyno_model::record::{FsckRecord, TargetFacts};
+use fsdyno_model::record::{FsckRecord, TargetFacts, Warning};
 use fsdyno_model::target::{FreshSpec, Ground, TargetSpec};
 use fsdyno_model::wire::Watch;
 use fsdyno_sys::block::DeviceNumber;
@@ -67,6 +68,8 @@ pub enum StageErrorKind {
     Interrupted,
     /// It took longer than allowed.
     TimedOut,
+    /// A program was killed and does not end: the device is still in use, and nothing may be taken down.
+    Stuck,
 }
 
 /// A stage that went wrong.
@@ -85,13 +88,26 @@ impl StageError {
         StageError { stage, error: error.to_string(), kind: StageErrorKind::Failed }
     }
 
-    fn of_command(stage: &'static str, error: &CommandError) -> StageError {
+    /// `limit` is what the program was given.
+    fn of_command(
+        stage: &'static str,
+        error: &CommandError,
+        limit: Duration,
+        limits: &Limits,
+    ) -> StageError {
         let kind = match error {
             CommandError::Interrupted { .. } => StageErrorKind::Interrupted,
             CommandError::TimedOut { .. } => StageErrorKind::TimedOut,
+            CommandError::Stuck { .. } => StageErrorKind::Stuck,
             _ => StageErrorKind::Failed,
         };
-        StageError { stage, error: error.to_string(), kind }
+        let mut error = error.to_string();
+        if kind == StageErrorKind::TimedOut && limit < limits.command {
+            error.push_str(
+                "; the limit is what the trial had left (trial_timeout in a plan, --trial-timeout)",
+            );
+        }
+        StageError { stage, error, kind }
     }
 
     /// The outcome of a trial that ends with it.
@@ -101,7 +117,7 @@ impl StageError {
         match self.kind {
             StageErrorKind::Failed => Outcome::Failed { stage, error },
             StageErrorKind::Interrupted => Outcome::Interrupted { stage },
-            StageErrorKind::TimedOut => Outcome::TimedOut { stage, error },
+            StageErrorKind::TimedOut | StageErrorKind::Stuck => Outcome::TimedOut { stage, error },
         }
     }
 }
@@ -222,7 +238,7 @@ impl<'w> Stand<'w> {
         fresh.mkfs_command = Some(lines.join(" && "));
         for command in &commands {
             command::run_checked(command, limit)
-                .map_err(|error| StageError::of_command("mkfs", &error))?;
+                .map_err(|error| StageError::of_command("mkfs", &error, limit, &self.limits))?;
         }
         for device in std::iter::once(&mut fresh.device).chain(&mut fresh.journal) {
             device.formatted(self.workspace).map_err(|error| StageError::failed("mkfs", error))?;
@@ -373,6 +389,13 @@ impl<'w> Stand<'w> {
         Ok(())
     }
 
+    /// What of its devices made the figures of a trial doubtful; to be asked after the teardown.
+    #[must_use]
+    pub fn warnings(&self) -> Vec<Warning> {
+        let Base::Fresh(fresh) = &self.base else { return Vec::new() };
+        std::iter::once(&fresh.device).chain(&fresh.journal).flat_map(Device::warnings).collect()
+    }
+
     /// Checks the unmounted filesystem without writing; the flag tells whether it is clean. `None` for
     /// a directory.
     ///
@@ -385,8 +408,8 @@ impl<'w> Stand<'w> {
             return Err(StageError::failed("fsck", "the filesystem is still mounted"));
         }
         let spec = (fresh.definition.fsck)(fresh.members());
-        let finished =
-            command::run(&spec, limit).map_err(|error| StageError::of_command("fsck", &error))?;
+        let finished = command::run(&spec, limit)
+            .map_err(|error| StageError::of_command("fsck", &error, limit, &self.limits))?;
         let (verdict, meaning) = match finished.exit_code {
             Some(code) => (fresh.definition.fsck_meaning)(code),
             None => (Verdict::Operational, "ended by a signal"),
@@ -444,12 +467,20 @@ impl<'w> Stand<'w> {
         }
     }
 
+    /// Leaves everything as it is, for `fsdyno clean`: where a program cannot be ended, whoever unmounts or
+    /// removes what it uses waits as long as it does. The ledger stays, and the workspace removes nothing.
+    pub fn abandon(self) {
+        self.workspace.abandon();
+        // Its end would take it down.
+        std::mem::forget(self);
+    }
+
     /// The time that a stage may take.
     fn time_left(&self, stage: &'static str) -> Result<Duration, StageError> {
         let Some(end) = self.limits.trial_end else { return Ok(self.limits.command) };
         let left = end.saturating_duration_since(Instant::now());
         if left.is_zero() {
-            let error = "the time for the trial was up".to_owned();
+            let error = aged::TIME_UP.to_owned();
             return Err(StageError { stage, error, kind: StageErrorKind::TimedOut });
         }
         Ok(left.min(self.limits.command))

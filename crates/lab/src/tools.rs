@@ -27,6 +27,13 @@ pub const E2FSPROGS: Package = Package::same("e2fsprogs");
 pub const XFSPROGS: Package = Package::same("xfsprogs");
 /// btrfs-progs.
 pub const BTRFS_PROGS: Package = Package::same("btrfs-progs");
+/// f2fs-tools.
+pub const F2FS_TOOLS: Package = Package::same("f2fs-tools");
+/// jfsutils.
+pub const JFSUTILS: Package = Package::same("jfsutils");
+/// reiserfsprogs; Fedora calls it otherwise.
+pub const REISERFSPROGS: Package =
+    Package { debian: "reiserfsprogs", fedora: "reiserfs-utils", arch: "reiserfsprogs" };
 /// util-linux.
 pub const UTIL_LINUX: Package =
     Package { debian: "util-linux", fedora: "util-linux", arch: "util-linux" };

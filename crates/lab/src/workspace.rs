@@ -222,6 +222,11 @@ impl Workspace {
         reclaim::remove_ledger(&self.ledger_path).map_err(|error| vec![error])
     }
 
+    /// From now on nothing is removed: what is there stays for `fsdyno clean`, and so does the ledger.
+    pub fn abandon(&self) {
+        *self.closed.lock().unwrap_or_else(PoisonError::into_inner) = true;
+    }
+
     fn ledger(&self) -> MutexGuard<'_, Ledger> {
         self.ledger.lock().unwrap_or_else(PoisonError::into_inner)
     }

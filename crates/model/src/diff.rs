@@ -131,6 +131,28 @@ pub struct DiffRatio {
     pub high: Option<f64>,
 }
 
+/// What an adjusted ratio was adjusted by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum AdjustedBy {
+    /// Regression of the trials on the yardstick beside them.
+    Regression,
+    /// The speeds of the yardstick, mixed by the shares of the phase's time.
+    Yardstick,
+    /// The read speeds before the first trial, mixed so.
+    ReadSpeed,
+}
+
+/// What a ratio may be when that of the machines is taken out of it.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct DiffBetween {
+    /// Where the phase went with the figure in which the new machine is the better by most: the low end of the
+    /// ratio's interval, or the ratio where it has none, over that speed.
+    pub low: f64,
+    /// Where it went with the figure in which it is the worse by most: the high end over that speed.
+    pub high: f64,
+}
+
 /// One figure in both runs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct DiffRow {
@@ -153,6 +175,13 @@ pub struct DiffRow {
     /// The ratio that is left when that of the machines is taken out of it; null on one machine, and
     /// where the machines were not measured.
     pub adjusted: Option<DiffRatio>,
+    /// By what it was adjusted; null where it was not.
+    #[serde(default)]
+    pub adjusted_by: Option<AdjustedBy>,
+    /// Where the ratio lies without the machines, whatever the phase's time is made of; null as `adjusted`, and
+    /// without the yardstick on both sides.
+    #[serde(default)]
+    pub between: Option<DiffBetween>,
     /// Two-sided p that there is no difference (Welch), of the ratio that decides.
     pub p: Option<f64>,
     /// The same by Holm's correction for all rows.

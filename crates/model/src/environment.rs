@@ -5,6 +5,9 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::guest::GuestFacts;
+use crate::place::Measured;
+
 /// The machine and its software, read once at the start of a run.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Environment {
@@ -46,7 +49,17 @@ pub struct Environment {
     /// Versions of the tools that were used, by name.
     #[serde(default)]
     pub tools: BTreeMap<String, Option<String>>,
+    /// Identities of the boots in which its trials were made, in their order: more than one where it was
+    /// resumed after a reboot.
+    #[serde(default)]
+    pub boot_ids: Vec<String>,
     /// Settings of the kernel that matter for writing (`vm.dirty_ratio`, …), by name.
     #[serde(default)]
     pub sysctl: BTreeMap<String, Option<String>>,
+    /// Where the trials ran; kernel, processors and memory above are those of that place.
+    #[serde(default)]
+    pub measured: Measured,
+    /// The guest; null on the host.
+    #[serde(default)]
+    pub guest: Option<GuestFacts>,
 }

@@ -20,16 +20,21 @@
 //! | [`ladder`] | one workload under ever heavier loads |
 //! | [`outcome`] | how a trial ended |
 //! | [`record`] | what a trial measured |
+//! | [`yardstick`] | how fast the machine was before and after a trial |
+//! | [`disturbance`] | what may disturb a trial |
 //! | [`activity`] | what the machine did meanwhile |
 //! | [`trace`] | block traces |
 //! | [`io_graph`] | what a block trace shows |
 //! | [`audit`] | whether targets were measured under the same conditions |
 //! | [`environment`] | where it was measured |
+//! | [`place`] | on the host or in guests, by whose clock |
+//! | [`guest`] | what a guest is told and what it answers |
 //! | [`wire`] | what the phase runner is told and what it answers |
 //! | [`metric`] | the list of metrics and how each is read off a record |
 //! | [`cpu_group`] | whose work a kernel thread does |
 //! | [`report_data`] | what a report shows besides the result document |
 //! | [`result`] | the result document (`--json`) |
+//! | [`noise`] | how noisy a machine is |
 //! | [`diff`] | two runs beside each other, one figure over many runs |
 #![forbid(unsafe_code)]
 
@@ -40,26 +45,34 @@ pub mod cold;
 pub mod cpu_group;
 pub mod diagnostic;
 pub mod diff;
+pub mod disturbance;
 pub mod environment;
+pub mod guest;
 pub mod info;
 pub mod io_graph;
 pub mod ladder;
 pub mod metric;
+pub mod noise;
 pub mod outcome;
 pub mod param;
 pub mod payload;
+pub mod place;
 pub mod plan;
 mod plan_toml;
+pub mod published;
 pub mod record;
 pub mod report_data;
 pub mod result;
 pub mod stop;
 pub mod target;
+pub mod then_and_now;
 pub mod toml_reader;
 pub mod trace;
 pub mod units;
 pub mod wire;
+pub mod words;
 pub mod workload;
+pub mod yardstick;
 
 /// Version of everything that is stored or printed for other programs: the result document, the
 /// records inside the results database and the runner protocol.

@@ -8,6 +8,8 @@ use serde::{Deserialize, Serialize};
 use crate::diagnostic::Diagnostic;
 use crate::info::Names;
 use crate::ladder::Ladder;
+use crate::place::Place;
+use crate::published::Published;
 use crate::stop::StopRule;
 use crate::target::{DeviceSpec, Ground, TargetSpec};
 use crate::trace::TraceMode;
@@ -52,9 +54,15 @@ pub struct Plan {
     pub size_bytes: u64,
     /// Directory of the images; null for the default.
     pub directory: Option<PathBuf>,
+    /// Where trials run.
+    #[serde(default)]
+    pub place: Place,
     /// Which trials are traced.
     #[serde(default)]
     pub trace: TraceMode,
+    /// Whether the machine is measured before and after each trial.
+    #[serde(default = "yes")]
+    pub yardstick: bool,
     /// The targets.
     pub targets: Vec<TargetSpec>,
     /// The workloads.
@@ -62,6 +70,13 @@ pub struct Plan {
     /// Which of them are one workload under ever heavier loads.
     #[serde(default)]
     pub ladders: Vec<Ladder>,
+    /// What others published of the same, where the plan repeats that.
+    #[serde(default)]
+    pub published: Option<Published>,
+}
+
+fn yes() -> bool {
+    true
 }
 
 impl Plan {
@@ -79,10 +94,13 @@ impl Plan {
             trial_timeout_s: DEFAULT_TRIAL_TIMEOUT_S,
             size_bytes: DEFAULT_SIZE_BYTES,
             directory: None,
+            place: Place::default(),
             trace: TraceMode::default(),
+            yardstick: true,
             targets: Vec::new(),
             workloads: Vec::new(),
             ladders: Vec::new(),
+            published: None,
         }
     }
 
@@ -132,6 +150,10 @@ impl Plan {
                 crate::units::exact_bytes(MIN_SIZE_BYTES)
             ));
         }
+        errors.extend(self.place.errors());
+        if self.place.is_guest() && self.trace == TraceMode::All {
+            errors.push("what guests do is not traced: leave out --trace all".to_owned());
+        }
         if errors.is_empty() { Ok(self) } else { Err(errors) }
     }
 
@@ -144,7 +166,7 @@ impl Plan {
         fresh.flat_map(|fresh| std::iter::once(&fresh.device).chain(&fresh.journal)).filter_map(
             |device| match device {
                 DeviceSpec::Block { path } => Some(path.as_path()),
-                DeviceSpec::LoopImage { .. } => None,
+                DeviceSpec::LoopImage { .. } | DeviceSpec::Emulated { .. } => None,
             },
         )
     }
@@ -182,9 +204,9 @@ impl Plan {
     }
 
     /// Indexes of the targets that get one more trial of each workload, which is traced. What lies below
-    /// a directory of the user's serves others too, so that it is not traced.
+    /// a directory of the user's serves others too, so that it is not traced; nor are guests.
     pub fn explained_targets(&self) -> impl Iterator<Item = usize> {
-        let is_asked = self.trace == TraceMode::Explain;
+        let is_asked = self.trace == TraceMode::Explain && !self.place.is_guest();
         let targets = self.targets.iter().enumerate().filter(move |_| is_asked);
         let fresh = targets.filter(|(_, target)| matches!(target.ground, Ground::Fresh(_)));
         fresh.map(|(index, _)| index)

@@ -22,6 +22,7 @@ use crate::age::{self, AgeSpec};
 use crate::diagnostic::Diagnostic;
 use crate::info::{FilesystemInfo, Names};
 use crate::param::{self, Params};
+use crate::place::{Accelerator, Place, Where};
 use crate::plan::Plan;
 use crate::stop::{self, Asked, Trials};
 use crate::target::{self, DeviceSpec, FreshSpec, Ground, TargetSpec};
@@ -63,6 +64,9 @@ pub(crate) fn parse(text: &str, names: &Names<'_>) -> Result<Plan, Vec<Diagnosti
     }
     Err(reader.toml.into_sorted())
 }
+
+/// Settings of `[plan]` that say where trials run.
+const PLACE_FIELDS: &[&str] = &["where", "kernel", "accelerator", "memory"];
 
 const TARGET_FIELDS: &[&str] =
     &["label", "filesystem", "directory", "mkfs", "mount", "device", "log", "journal", "age"];
@@ -145,6 +149,10 @@ impl Reader<'_> {
                         word.and_then(|it| self.toml.keep(value.span(), TraceMode::parse(&it)));
                     plan.trace = mode.unwrap_or(plan.trace);
                 }
+                "yardstick" => {
+                    plan.yardstick = self.toml.flag(value).unwrap_or(plan.yardstick);
+                }
+                name if PLACE_FIELDS.contains(&name) => self.place(name, value, &mut plan.place),
                 other => {
                     let known = [
                         "title",
@@ -157,7 +165,9 @@ impl Reader<'_> {
                         "size",
                         "dir",
                         "trace",
+                        "yardstick",
                     ];
+                    let known = [&known, PLACE_FIELDS].concat();
                     self.toml.wrong(key.span(), param::unknown("setting of [plan]", other, &known));
                 }
             }
@@ -169,6 +179,27 @@ impl Reader<'_> {
             }
         }
         asked.apply(plan);
+    }
+
+    /// A setting of the place of trials.
+    fn place(&mut self, name: &str, value: &Value<'_>, place: &mut Place) {
+        let text = self.toml.text(value);
+        match name {
+            "where" => {
+                let read = text.and_then(|it| self.toml.keep(value.span(), Where::parse(&it)));
+                place.kind = read.unwrap_or(place.kind);
+            }
+            "kernel" => place.kernel = text.map(PathBuf::from),
+            "accelerator" => {
+                let read = text.map(|it| Accelerator::parse(&it));
+                place.accelerator = read.and_then(|read| self.toml.keep(value.span(), read));
+            }
+            _ => {
+                let read = text.map(|it| units::parse_bytes(&it).map_err(|it| it.to_string()));
+                let read = read.and_then(|read| self.toml.keep(value.span(), read));
+                place.memory_bytes = read.unwrap_or(place.memory_bytes);
+            }
+        }
     }
 
     /// A number of trials, or `"auto"`.

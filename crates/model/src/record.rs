@@ -10,7 +10,9 @@ use crate::activity::Activity;
 use crate::age::AgeRecord;
 use crate::cold::Cold;
 use crate::outcome::Outcome;
+use crate::place::Measured;
 use crate::trace::TraceRecord;
+use crate::yardstick::Yardstick;
 
 /// Processor time of one phase, in nanoseconds.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -259,6 +261,9 @@ pub struct TrialRecord {
     pub role: Role,
     /// Place in the order of execution, from 0.
     pub order: u32,
+    /// Where it ran.
+    #[serde(default)]
+    pub measured: Measured,
     /// How it ended.
     pub outcome: Outcome,
     /// Start, in nanoseconds since 1970 UTC; null when it was never started.
@@ -278,6 +283,10 @@ pub struct TrialRecord {
     pub verify: Option<VerifyRecord>,
     /// Time that the harness itself spends per operation, from the null target, in nanoseconds.
     pub harness_floor_ns: Option<f64>,
+    /// How fast the machine was before and after it; null where that was not asked for, in explain trials
+    /// and in records of older versions.
+    #[serde(default)]
+    pub yardstick: Option<Yardstick>,
     /// The phases, in the order of execution.
     pub phases: Vec<PhaseRecord>,
     /// The block trace; null when it was not traced.
@@ -301,6 +310,7 @@ impl TrialRecord {
             trial,
             role: Role::Measured,
             order,
+            measured: Measured::default(),
             outcome,
             started_unix_ns: None,
             elapsed_ns: None,
@@ -310,6 +320,7 @@ impl TrialRecord {
             fsck: None,
             verify: None,
             harness_floor_ns: None,
+            yardstick: None,
             phases: Vec::new(),
             trace: None,
             activity: None,

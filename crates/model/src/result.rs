@@ -13,13 +13,16 @@ use crate::audit::Audit;
 use crate::cold::Cold;
 use crate::environment::Environment;
 use crate::outcome::Outcome;
+use crate::place::Measured;
 use crate::record::{
     CpuRecord, DeviceRecord, FsckRecord, PhaseRecord, Role, Sample, StageTimes, VerifyRecord,
     Warning,
 };
 use crate::stop::Stopped;
+use crate::then_and_now::ThenAndNow;
 use crate::trace::TraceRecord;
 use crate::workload::WorkloadSpec;
+use crate::yardstick::Yardstick;
 
 /// A run, whole.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -41,6 +44,9 @@ pub struct RunResult {
     /// Whether the targets were measured under the same conditions.
     #[serde(default)]
     pub audit: Audit,
+    /// What others published beside what was measured; null where the plan repeats no publication.
+    #[serde(default)]
+    pub then_and_now: Option<ThenAndNow>,
 }
 
 /// What is known of a run as a whole.
@@ -113,6 +119,9 @@ pub struct TrialResult {
     pub role: Role,
     /// Place in the order of execution, from 0.
     pub order: u32,
+    /// Where it ran.
+    #[serde(default)]
+    pub measured: Measured,
     /// How it ended.
     #[serde(flatten)]
     pub outcome: Outcome,
@@ -131,6 +140,10 @@ pub struct TrialResult {
     pub verify: Option<VerifyRecord>,
     /// Time that the harness itself spends per operation.
     pub harness_floor_ns: Option<f64>,
+    /// How fast the machine was before and after it; null where that was not asked for, in explain trials
+    /// and in runs of older versions.
+    #[serde(default)]
+    pub yardstick: Option<Yardstick>,
     /// The phases, in the order of execution.
     pub phases: Vec<PhaseResult>,
     /// The block trace; null when it was not traced.

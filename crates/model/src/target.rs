@@ -31,10 +31,17 @@ pub enum DeviceSpec {
         /// Its path as given.
         path: PathBuf,
     },
+    /// A disk that is emulated by a model.
+    Emulated {
+        /// Name of a shipped model, or path of a file.
+        model: String,
+        /// Size; the plan's size when absent.
+        size_bytes: Option<u64>,
+    },
 }
 
 impl DeviceSpec {
-    /// Reads `loop`, `loop:8GiB` or an absolute path.
+    /// Reads `loop`, `loop:8GiB`, `disk:MODEL`, `disk:MODEL:8GiB` or an absolute path.
     ///
     /// # Errors
     /// A sentence that says what is accepted.
@@ -46,11 +53,22 @@ impl DeviceSpec {
             let size = units::parse_bytes(size).map_err(|error| error.to_string())?;
             return Ok(DeviceSpec::LoopImage { size_bytes: Some(size) });
         }
+        if let Some(rest) = text.strip_prefix("disk:") {
+            let sized = rest.rsplit_once(':');
+            let sized =
+                sized.and_then(|(model, size)| Some((model, units::parse_bytes(size).ok()?)));
+            let (model, size_bytes) =
+                sized.map_or((rest, None), |(model, size)| (model, Some(size)));
+            if model.is_empty() {
+                return Err("`disk:` needs a model: fsdyno disk list shows them".to_owned());
+            }
+            return Ok(DeviceSpec::Emulated { model: model.to_owned(), size_bytes });
+        }
         if text.starts_with('/') && text.len() > 1 {
             return Ok(DeviceSpec::Block { path: PathBuf::from(text) });
         }
         Err(format!(
-            "`{text}` is not a device: give an absolute path such as /dev/sdb, `loop` or `loop:8GiB`"
+            "`{text}` is not a device: give an absolute path such as /dev/sdb, `loop`, `loop:8GiB` or `disk:MODEL`"
         ))
     }
 }
@@ -63,6 +81,10 @@ impl std::fmt::Display for DeviceSpec {
                 write!(f, "loop:{}", units::exact_bytes(*size))
             }
             DeviceSpec::Block { path } => write!(f, "{}", path.display()),
+            DeviceSpec::Emulated { model, size_bytes: None } => write!(f, "disk:{model}"),
+            DeviceSpec::Emulated { model, size_bytes: Some(size) } => {
+                write!(f, "disk:{model}:{}", units::exact_bytes(*size))
+            }
         }
     }
 }
@@ -352,7 +374,8 @@ fn split_pieces(text: &str) -> Pieces {
             // Among options a device is a path or a kind of image, so that an address stays whole.
             '@' if !literal
                 && (matches!(at, At::Filesystem | At::Age)
-                    || text[index + 1..].starts_with(['/', 'l'])) =>
+                    || text[index + 1..].starts_with(['/', 'l'])
+                    || text[index + 1..].starts_with("disk:")) =>
             {
                 pieces.device = Some(text[index + 1..].to_owned());
                 break;
@@ -415,6 +438,16 @@ mod tests {
         assert_eq!(spec.mount, "data=writeback,barrier=1");
         let (_, spec) = fresh("btrfs:compress=zstd@/dev/sdb");
         assert_eq!(spec.device, DeviceSpec::Block { path: PathBuf::from("/dev/sdb") });
+        for (text, model, size_bytes) in [
+            ("ext3@disk:hdd-7200-2007", "hdd-7200-2007", None),
+            ("xfs:noatime@disk:ssd-sata:8GiB", "ssd-sata", Some(8 << 30)),
+            ("ext3@disk:/x/a:b.toml", "/x/a:b.toml", None),
+        ] {
+            let (_, spec) = fresh(text);
+            assert_eq!(spec.device, DeviceSpec::Emulated { model: model.to_owned(), size_bytes });
+            assert!(text.ends_with(&spec.device.to_string()), "{text}");
+        }
+        assert!(TargetSpec::parse("ext3@disk:", &NAMES).unwrap_err().contains("disk list"));
         let (_, spec) = fresh("xfs+log@loop:4GiB");
         assert_eq!(spec.device, DeviceSpec::LoopImage { size_bytes: Some(4 << 30) });
         assert!(spec.journal.is_some());

@@ -109,6 +109,15 @@ impl TomlReader {
         parsed
     }
 
+    /// `true` or `false`; anything else is wrong.
+    pub fn flag(&mut self, value: &Value<'_>) -> Option<bool> {
+        let flag = value.get_ref().as_bool();
+        if flag.is_none() {
+            self.wrong(value.span(), format!("expected true or false, found {}", kind_of(value)));
+        }
+        flag
+    }
+
     /// A size in bytes, with a unit or as a plain number.
     pub fn size(&mut self, value: &Value<'_>) -> Option<u64> {
         let text = scalar(value).unwrap_or_default();

@@ -50,6 +50,7 @@ struct Cells {
     new: String,
     ratio: String,
     adjusted: Option<String>,
+    between: Option<String>,
     verdict: String,
 }
 
@@ -64,15 +65,17 @@ impl Cells {
             new,
             ratio: row.ratio.map_or_else(|| "–".to_owned(), ratio_text),
             adjusted: row.adjusted.map(ratio_text),
+            between: row.between.map(|it| format!("{}–{}", times(it.low), times(it.high))),
             verdict: verdict(diff, row),
         }
     }
 }
 
+fn times(value: f64) -> String {
+    if value < 9.995 { format!("{value:.2}") } else { units::significant(value) }
+}
+
 fn ratio_text(ratio: fsdyno_model::diff::DiffRatio) -> String {
-    let times = |value: f64| {
-        if value < 9.995 { format!("{value:.2}") } else { units::significant(value) }
-    };
     match (ratio.low, ratio.high) {
         (Some(low), Some(high)) if high / low > 100.0 => format!("{} [?]", times(ratio.ratio)),
         (Some(low), Some(high)) => {
@@ -198,7 +201,7 @@ fn legend(diff: &RunDiff) -> String {
 }
 
 /// What is said of adjusted ratios where there are some.
-const ADJUSTED: &str = "Adjusted: the ratio with that of the machines taken out, by their read speeds (memory for the share in which the phase computed, the device for the rest).";
+const ADJUSTED: &str = "Adjusted: the ratio with that of the machines taken out, by the speeds that were timed in both runs (of the processor for the share in which the phase computed, of the device for the rest; by regression where the trials allow it). Between: where the ratio lies whatever the phase's time went with.";
 
 fn has_adjusted(diff: &RunDiff) -> bool {
     diff.rows.iter().any(|row| row.adjusted.is_some())

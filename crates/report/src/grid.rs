@@ -37,6 +37,8 @@ pub struct Cell {
     pub mark: Mark,
     /// The median.
     pub value: String,
+    /// Tie letters: cells of a row that share one are not told apart. Empty where the marks say as much.
+    pub letters: String,
     /// The interval in both styles; `None` with fewer than two trials.
     interval: Option<[String; 2]>,
     /// Trials that it is made of.
@@ -72,6 +74,18 @@ pub struct Row {
     pub cells: Vec<Option<Cell>>,
 }
 
+impl Row {
+    /// Whether letters say more than the marks: how those compare with each other that are not the best.
+    fn needs_letters(&self) -> bool {
+        let cells = || self.cells.iter().flatten();
+        cells().count() > 2 && cells().any(|cell| !matches!(&*cell.letters, "" | "a"))
+    }
+
+    fn drop_letters(&mut self) {
+        self.cells.iter_mut().flatten().for_each(|cell| cell.letters.clear());
+    }
+}
+
 /// The table of one workload, or of what explains it.
 #[derive(Debug, Clone)]
 pub struct Grid {
@@ -89,7 +103,10 @@ impl Grid {
             .filter(|row| row.primary && row.workload == workload && !explains(row))
             .collect();
         let rows = groups(&primary, |row| &row.phase).into_iter();
-        let rows = rows.map(|(phase, own)| row(result, phase, &own)).collect();
+        let mut rows: Vec<Row> = rows.map(|(phase, own)| row(result, phase, &own)).collect();
+        if !rows.iter().any(Row::needs_letters) {
+            rows.iter_mut().for_each(Row::drop_letters);
+        }
         Grid { head: "phase".to_owned(), rows }
     }
 
@@ -112,6 +129,12 @@ impl Grid {
     pub fn n_range(&self) -> Option<(u32, u32)> {
         let all = || self.rows.iter().flat_map(|row| row.cells.iter().flatten().map(|cell| cell.n));
         Some((all().min()?, all().max()?))
+    }
+
+    /// Whether its cells bear tie letters.
+    pub fn has_letters(&self) -> bool {
+        let mut cells = self.rows.iter().flat_map(|row| row.cells.iter().flatten());
+        cells.any(|cell| !cell.letters.is_empty())
     }
 
     /// Whether some interval is too wide to tell anything.
@@ -172,7 +195,8 @@ fn row(result: &RunResult, name: &str, rows: &[&SummaryRow]) -> Row {
             let ends = row.ci95_low.zip(row.ci95_high).filter(|_| !explains(row));
             let interval =
                 ends.map(|(low, high)| [0, 1].map(|less| form.interval(low, high, less)));
-            Some(Cell { mark, value: form.number(row.median, 0), interval, n: row.n })
+            let letters = row.letters.clone().unwrap_or_default();
+            Some(Cell { mark, value: form.number(row.median, 0), letters, interval, n: row.n })
         })
         .collect();
     let first = rows.first();

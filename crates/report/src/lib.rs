@@ -15,6 +15,7 @@
 //! | [`page`] | the report as one HTML file |
 //! | [`mod@diff`] | two runs beside each other |
 //! | [`history`] | one figure over many runs |
+//! | [`noise`] | how noisy a machine is |
 //! | [`rows`] | rows of any shape as text |
 //! | [`list`] | documentation of workloads, filesystems and metrics |
 #![forbid(unsafe_code)]
@@ -29,6 +30,7 @@ pub mod json;
 pub mod list;
 
 pub mod markdown;
+pub mod noise;
 mod note;
 pub mod originals;
 pub mod page;
@@ -36,6 +38,7 @@ pub mod rows;
 pub mod schema;
 pub mod table;
 mod text;
+pub mod then_and_now;
 
 #[cfg(test)]
 mod fixture;

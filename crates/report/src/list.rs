@@ -324,7 +324,7 @@ fn markdown_table(head: &[&str], rows: &[Vec<String>]) -> String {
     text
 }
 
-fn pretty(value: &Value) -> String {
+pub(crate) fn pretty(value: &Value) -> String {
     format!("{value:#}\n")
 }
 

@@ -5,13 +5,14 @@ use fsdyno_model::result::RunResult;
 use crate::grid::{Cell, Grid, IntervalStyle, Mark};
 use crate::note;
 use crate::text;
+use crate::then_and_now;
 
 /// The whole result, with a newline at the end.
 #[must_use]
 pub fn render(result: &RunResult) -> String {
     let mut sections = Vec::new();
     sections.extend(result.run.title.as_ref().map(|title| format!("## {}\n", escape(title))));
-    let (mut uncertain, mut has_why) = (false, false);
+    let (mut uncertain, mut has_letters, mut has_why) = (false, false, false);
     let left_out = note::left_out(result);
     for workload in &result.workloads {
         if let Some(left_out) = left_out.iter().find(|it| it.holds(&workload.label)) {
@@ -29,6 +30,7 @@ pub fn render(result: &RunResult) -> String {
         let grids = std::iter::once(&grid).chain(&explaining).filter(|grid| !grid.rows.is_empty());
         section.extend(grids.map(|grid| table(result, grid)));
         uncertain |= grid.is_uncertain();
+        has_letters |= grid.has_letters();
         has_why |= !explaining.is_empty();
         if let Some(memory) = note::from_memory(result, &workload.label) {
             section.push_str(&format!("\n{}\n", escape(&memory)));
@@ -41,10 +43,12 @@ pub fn render(result: &RunResult) -> String {
         sections.push(section);
     }
     let headline = note::headline(result).replace(text::NO_BREAK, " ");
-    sections.push(format!("{}\n\n{}\n", legend(result, uncertain), escape(&headline)));
+    sections.push(format!("{}\n\n{}\n", legend(result, has_letters, uncertain), escape(&headline)));
     sections.extend(has_why.then(|| format!("{}\n", note::WHY)));
     sections.extend(note::ages(result).map(|ages| escape(&ages) + "\n"));
     sections.extend(note::harness(result).map(|harness| harness + "\n"));
+    let machine = note::machine(result).map(|note| note.replace(text::NO_BREAK, " "));
+    sections.extend(machine.map(|note| escape(&note) + "\n"));
     let traces = note::traces(result).map(|note| note.replace(text::NO_BREAK, " "));
     sections.extend(traces.map(|note| note + "\n"));
     let warnings: String = note::warnings(result)
@@ -52,6 +56,7 @@ pub fn render(result: &RunResult) -> String {
         .map(|warning| format!("- Warning: {}\n", escape(warning)))
         .collect();
     sections.push(warnings);
+    sections.extend(result.then_and_now.as_ref().map(then_and_now::markdown));
     sections.extend(
         note::verdicts(result)
             .into_iter()
@@ -86,10 +91,12 @@ fn cell(cell: Option<&Cell>) -> String {
         Mark::Tied => format!("~ {}", cell.value),
         Mark::None => cell.value.clone(),
     };
-    format!("{value} {}", cell.interval(IntervalStyle::Full)).trim_end().to_owned()
+    let parts = [&value, cell.interval(IntervalStyle::Full), &cell.letters];
+    let parts: Vec<&str> = parts.into_iter().filter(|part| !part.is_empty()).collect();
+    parts.join(" ")
 }
 
-fn legend(result: &RunResult, uncertain: bool) -> String {
+fn legend(result: &RunResult, has_letters: bool, uncertain: bool) -> String {
     let several = result.targets.len() > 1;
     let marks = if several {
         "Bold: best of its row; ~: not told apart from the best (paired by trial, at 5 % for the row)."
@@ -99,7 +106,10 @@ fn legend(result: &RunResult, uncertain: bool) -> String {
     let intervals =
         if result.run.trials > 1 { "Median [95 % interval]." } else { "One trial each." };
     let uncertain = if uncertain { note::UNCERTAIN } else { "" };
-    format!("{marks} {intervals} {uncertain}").trim().to_owned()
+    let letters = if has_letters { note::LETTERS } else { "" };
+    let sentences = [marks, intervals, letters, uncertain];
+    let sentences: Vec<&str> = sentences.into_iter().filter(|it| !it.is_empty()).collect();
+    sentences.join(" ")
 }
 
 /// `text` with the characters that mean something to markdown taken literally.
@@ -159,7 +169,7 @@ The harness itself takes 184 ns per operation, measured on a target that does no
         let page = render(&fixture::with_explanations());
         let (_, page) = page.split_once("| fsck |").unwrap();
         insta::assert_snapshot!(page, @r"
- ms | **714** [700–724] | 966 [957–975] | 2866 [2831–2893] |
+ ms | **714** [700–724] a | 966 [957–975] b | 2866 [2831–2893] c |
 
 | why: fragmentation | unit | ext4 | xfs | btrfs |
 |---|---|--:|--:|--:|
@@ -174,7 +184,7 @@ The harness itself takes 184 ns per operation, measured on a target that does no
 
 Read from memory, not from the device: read (ext4, xfs, btrfs); read-compiled (ext4).
 
-Bold: best of its row; ~: not told apart from the best (paired by trial, at 5 % for the row). Median [95 % interval].
+Bold: best of its row; ~: not told apart from the best (paired by trial, at 5 % for the row). Median [95 % interval]. Figures of a row that share a letter are not told apart.
 
 run 20260102-030405 · 3 targets × 3 trials · images of 3 GiB in /var/tmp (ext4 on /dev/sda1) · seed 1 · host bench, Linux 6.18.44
 

@@ -2,6 +2,7 @@
 //! One item is one paragraph; wrapping and bullets are left to the callers.
 
 mod aged;
+mod disturbed;
 mod traced;
 
 use std::collections::BTreeMap;
@@ -12,16 +13,20 @@ use fsdyno_model::outcome::Outcome;
 use fsdyno_model::record::{Role, Warning};
 use fsdyno_model::result::{RunResult, TrialResult, Verdict};
 use fsdyno_model::units;
+use fsdyno_model::words::{counted, listed};
 use fsdyno_model::workload::WorkloadSpec;
 
 use crate::audit::{self, Remark};
 use crate::text;
 
 pub use aged::ages;
+pub use disturbed::{machine, marks, time};
 pub use traced::traces;
 
 /// What `[?]` means.
 pub const UNCERTAIN: &str = "? too few trials for an interval.";
+/// What letters after a figure mean.
+pub const LETTERS: &str = "Figures of a row that share a letter are not told apart.";
 /// What the tables headed `why` hold.
 pub const WHY: &str = "Why: how files and free space lie on the device (medians); `fsdyno list metrics` explains each.";
 /// Lines of an error that are shown.
@@ -64,7 +69,7 @@ pub fn incomplete(result: &RunResult, workload: &str) -> Vec<String> {
         notes.push(format!(
             "{}: {completed} of {} completed; {}",
             target.label,
-            text::counted(own.len(), "trial"),
+            counted(own.len(), "trial"),
             reasons.join("; ")
         ));
     }
@@ -160,7 +165,7 @@ impl LeftOut<'_> {
             [Some((label, first)), .., Some((last_label, last))] if label == last_label => {
                 format!("{label} rungs {first}–{last}")
             }
-            _ => text::listed(&self.labels),
+            _ => listed(&self.labels),
         };
         format!("{labels}: skipped: {}", brief(self.reason))
     }
@@ -221,7 +226,8 @@ fn measured(result: &RunResult) -> impl Iterator<Item = &TrialResult> {
     result.trials.iter().filter(|trial| trial.role == Role::Measured)
 }
 
-/// Warnings of the run and of its trials, each once with the number of trials that it concerns.
+/// Warnings of the run and of its trials, each once with the number of trials that it concerns; what
+/// disturbed trials comes last, each kind once.
 pub fn warnings(result: &RunResult) -> Vec<String> {
     // Of those whose figures count, and of the others.
     let mut trials: BTreeMap<&Warning, (usize, usize)> = BTreeMap::new();
@@ -229,7 +235,8 @@ pub fn warnings(result: &RunResult) -> Vec<String> {
         trials.entry(warning).or_default();
     }
     for trial in &result.trials {
-        let mut own: Vec<&Warning> = trial.warnings.iter().collect();
+        let is_other = |warning: &&Warning| !disturbed::is_told(trial, warning);
+        let mut own: Vec<&Warning> = trial.warnings.iter().filter(is_other).collect();
         own.sort();
         own.dedup();
         for warning in own {
@@ -238,22 +245,20 @@ pub fn warnings(result: &RunResult) -> Vec<String> {
         }
     }
     let all = measured(result).count();
-    trials
-        .into_iter()
-        .map(|(warning, count)| {
-            let where_ = match count {
-                (0, 0) => String::new(),
-                (0, 1) => " (explain trial)".to_owned(),
-                (0, traced) => format!(" ({traced} explain trials)"),
-                (count, _) => format!(" ({count} of {})", text::counted(all, "trial")),
-            };
-            let message = warning.message.trim_end_matches(['.', ';', ':']);
-            match warning.advice.trim_end_matches('.') {
-                "" => format!("{message}{where_}."),
-                advice => format!("{message}{where_}: {advice}."),
-            }
-        })
-        .collect()
+    let others = trials.into_iter().map(|(warning, count)| {
+        let where_ = match count {
+            (0, 0) => String::new(),
+            (0, 1) => " (explain trial)".to_owned(),
+            (0, traced) => format!(" ({traced} explain trials)"),
+            (count, _) => format!(" ({count} of {})", counted(all, "trial")),
+        };
+        let message = warning.message.trim_end_matches(['.', ';', ':']);
+        match warning.advice.trim_end_matches('.') {
+            "" => format!("{message}{where_}."),
+            advice => format!("{message}{where_}: {advice}."),
+        }
+    });
+    others.chain(disturbed::disturbed(result)).collect()
 }
 
 /// What the harness itself costs; `None` when no trial measured it, or when no phase counted operations
@@ -273,8 +278,8 @@ pub fn harness(result: &RunResult) -> Option<String> {
 /// One line on what was run and where; its parts hold no space at which a line may break.
 pub fn headline(result: &RunResult) -> String {
     let run = &result.run;
-    let targets = text::counted(result.targets.len(), "target");
-    let mut trials = text::counted(run.trials as usize, "trial");
+    let targets = counted(result.targets.len(), "target");
+    let mut trials = counted(run.trials as usize, "trial");
     let made = run.stopped.iter().flat_map(|stopped| &stopped.workloads).map(|it| it.trials);
     if let Some(least) = made.min().filter(|least| *least < run.trials) {
         trials = format!("{least} to {trials}");
@@ -343,13 +348,11 @@ fn images(result: &RunResult) -> Option<String> {
 pub fn directions(higher: &[&str], lower: &[&str]) -> Option<String> {
     match (higher, lower) {
         ([], []) => None,
-        (higher, []) => Some(format!("Higher is better for {}.", text::listed(higher))),
-        ([], lower) => Some(format!("Lower is better for {}.", text::listed(lower))),
-        (higher, lower) => Some(format!(
-            "Higher is better for {}; lower for {}.",
-            text::listed(higher),
-            text::listed(lower)
-        )),
+        (higher, []) => Some(format!("Higher is better for {}.", listed(higher))),
+        ([], lower) => Some(format!("Lower is better for {}.", listed(lower))),
+        (higher, lower) => {
+            Some(format!("Higher is better for {}; lower for {}.", listed(higher), listed(lower)))
+        }
     }
 }
 

@@ -8,11 +8,14 @@ use std::ops::Range;
 
 use anstyle::{AnsiColor, Style};
 use fsdyno_model::result::RunResult;
+use fsdyno_model::then_and_now::ThenAndNow;
+use fsdyno_model::words::counted;
 use fsdyno_model::workload::WorkloadSpec;
 
 use crate::grid::{self, Cell, Grid, IntervalStyle, Mark, Row};
 use crate::note;
 use crate::text;
+use crate::then_and_now;
 
 /// How the table is drawn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -73,10 +76,13 @@ pub fn render(result: &RunResult, options: TableOptions) -> String {
         notes.push_str(&page.paragraph(note::WHY, "", DIM));
     }
     let ages = note::ages(result).into_iter();
-    let general = ages.chain(note::harness(result)).chain(note::traces(result));
+    let machine = note::machine(result);
+    let general = ages.chain(machine).chain(note::harness(result)).chain(note::traces(result));
     notes.extend(general.map(|note| page.paragraph(&note, "", DIM)));
     sections.push(notes);
     sections.push(page.warnings());
+    let then_and_now = result.then_and_now.as_ref();
+    sections.extend(then_and_now.map(|it| page.then_and_now(it)));
     sections.push(page.verdicts());
     sections.retain(|section| !section.is_empty());
     sections.join("\n")
@@ -99,13 +105,14 @@ impl Tables {
 struct ColumnWidths {
     value: usize,
     interval: usize,
+    letters: usize,
 }
 
 impl ColumnWidths {
-    /// Mark, value and interval with the space before it.
+    /// Mark, value, interval and letters with the spaces before them.
     fn content(self) -> usize {
-        let interval = if self.interval > 0 { 1 + self.interval } else { 0 };
-        1 + self.value + interval
+        let parts = [self.interval, self.letters].into_iter().filter(|width| *width > 0);
+        1 + self.value + parts.map(|width| 1 + width).sum::<usize>()
     }
 }
 
@@ -183,6 +190,7 @@ impl Page<'_> {
                     .map(|cell| text::width(&self.plain(cell.interval(style))))
                     .max()
                     .unwrap_or(0),
+                letters: cells().map(|cell| cell.letters.len()).max().unwrap_or(0),
             }
         };
         (0..self.result.targets.len()).map(of_target).collect()
@@ -216,11 +224,16 @@ impl Page<'_> {
         })
     }
 
-    /// The layout with the fewest blocks; of those, the one with the most digits and room.
+    /// The layout with the fewest blocks; of those, the one with letters, the most digits and room.
     fn layout(&self, grid: &Grid) -> Layout {
         let count = self.result.targets.len();
         let stub = self.stub_width(grid);
-        let styles = STYLES.map(|(style, gap)| (style, gap, self.columns(grid, style)));
+        let with = STYLES.map(|(style, gap)| (style, gap, self.columns(grid, style)));
+        let without = with.clone().map(|(style, gap, mut columns)| {
+            columns.iter_mut().for_each(|column| column.letters = 0);
+            (style, gap, columns)
+        });
+        let styles: Vec<_> = with.into_iter().chain(without).collect();
         for block_count in 1..=count {
             for (style, gap, columns) in &styles {
                 let ranges = even_ranges(count, block_count);
@@ -234,9 +247,10 @@ impl Page<'_> {
                 }
             }
         }
-        let [.., (style, gap, columns)] = styles;
+        // Nothing fits: what is narrowest.
+        let (style, gap, columns) = &styles[styles.len() - 1];
         let blocks = even_ranges(count, count).into_iter().map(|range| (range, LABEL_LEAST));
-        Layout { style, gap, blocks: blocks.collect(), columns }
+        Layout { style: *style, gap, blocks: blocks.collect(), columns: columns.clone() }
     }
 
     fn blocks(&self, grid: &Grid, layout: &Layout, cut_any: &mut [bool]) -> String {
@@ -323,7 +337,10 @@ impl Page<'_> {
         let value = text::pad(&format!("{mark}{}", cell.value), 1 + column.value, true);
         let interval = self.plain(cell.interval(style));
         let interval = text::pad(&interval, column.interval, true);
-        let plain = if interval.is_empty() { value } else { format!("{value} {interval}") };
+        let mut plain = if interval.is_empty() { value } else { format!("{value} {interval}") };
+        if column.letters > 0 {
+            plain.push_str(&format!(" {}", cell.letters));
+        }
         let spaces = " ".repeat(width.saturating_sub(text::width(&plain)));
         let style = if cell.mark == Mark::Best { BOLD } else { Style::new() };
         self.styled(&plain, style) + &spaces
@@ -359,11 +376,16 @@ impl Page<'_> {
         } else if grids.iter().any(|grid| trials_width(grid).is_some()) {
             "Median of n trials [95 % interval].".to_owned()
         } else if least == most {
-            let trials = text::unbroken(&text::counted(most as usize, "trial"));
+            let trials = text::unbroken(&counted(most as usize, "trial"));
             format!("Median of {trials} [95 % interval].")
         } else {
             "Median of the completed trials [95 % interval].".to_owned()
         });
+        let shows_letters =
+            |grid: &Grid| self.layout(grid).columns.iter().any(|column| column.letters > 0);
+        if grids.iter().any(shows_letters) {
+            sentences.push(note::LETTERS.to_owned());
+        }
         if grids.iter().any(Grid::is_uncertain) {
             sentences.push(note::UNCERTAIN.to_owned());
         }
@@ -372,6 +394,14 @@ impl Page<'_> {
         let seed = text::unbroken(&format!("seed {}", self.result.run.seed));
         sentences.push(format!("Order of the trials: random, {seed}."));
         sentences.join(" ")
+    }
+
+    fn then_and_now(&self, it: &ThenAndNow) -> String {
+        let section = then_and_now::section(it, self.options.width, self.options.unicode);
+        match section.split_once('\n') {
+            Some((title, rest)) => format!("{}\n{rest}", self.styled(title, BOLD)),
+            None => section,
+        }
     }
 
     fn warnings(&self) -> String {

@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 
 use crate::descriptors;
 use crate::process::{self, Signal};
+use crate::waiting;
 
 /// Searched after `PATH`: ordinary users often lack them there.
 pub const SYSTEM_DIRECTORIES: [&str; 6] =
@@ -23,7 +24,7 @@ const QUOTED_LINES: usize = 4;
 /// How often an interrupt is looked for while a program runs.
 const POLL: Duration = Duration::from_millis(20);
 /// How long a killed program may take to die: one in the middle of device I/O cannot at once.
-const KILL_GRACE: Duration = Duration::from_secs(30);
+pub const KILL_GRACE: Duration = Duration::from_secs(30);
 /// How long what a program left running in its group may take to end by itself.
 const REMAINS_GRACE: Duration = Duration::from_millis(250);
 /// How long the rest of an output is waited for once all of the group is gone: on a busy machine the
@@ -83,9 +84,20 @@ pub enum ChildError {
     /// It could not be waited for.
     NotWaited(io::Error),
     /// It took longer than allowed; its group was killed.
-    TimedOut,
+    TimedOut {
+        /// What it was doing until then, as [`waiting::describe`] tells.
+        found: String,
+    },
     /// A signal asked us to stop ([`process::interrupted`]); its group was killed.
     Interrupted,
+    /// It was killed for either reason and has not ended since, for [`KILL_GRACE`]: it waits for a device
+    /// that does not answer. It is still there, and nobody waits for it any more.
+    Stuck {
+        /// What it is doing, as [`waiting::describe`] tells.
+        found: String,
+        /// How long it has been running.
+        elapsed: Duration,
+    },
 }
 
 /// Runs `command` to its end, whatever its exit code: standard input is empty, both outputs are read
@@ -200,6 +212,7 @@ fn await_end(
     start: Instant,
     limit: Option<Duration>,
 ) -> Result<(ExitStatus, Duration), ChildError> {
+    let is_late = || limit.is_some_and(|limit| start.elapsed() > limit);
     let reason = loop {
         match ended.recv_timeout(POLL) {
             Ok((Ok(status), elapsed)) => return Ok((status, elapsed)),
@@ -212,18 +225,20 @@ fn await_end(
             Err(RecvTimeoutError::Timeout) if process::interrupted() => {
                 break ChildError::Interrupted;
             }
-            Err(RecvTimeoutError::Timeout)
-                if limit.is_some_and(|limit| start.elapsed() > limit) =>
-            {
-                break ChildError::TimedOut;
+            Err(RecvTimeoutError::Timeout) if is_late() => {
+                break ChildError::TimedOut { found: waiting::describe(pid) };
             }
             Err(RecvTimeoutError::Timeout) => {}
         }
     };
     // The group may end at this very moment; then there is nothing to kill.
     let _ = process::kill_group(pid, Signal::KILL);
-    let _ = ended.recv_timeout(KILL_GRACE);
-    Err(reason)
+    match ended.recv_timeout(KILL_GRACE) {
+        Err(RecvTimeoutError::Timeout) => {
+            Err(ChildError::Stuck { found: waiting::describe(pid), elapsed: start.elapsed() })
+        }
+        _ => Err(reason),
+    }
 }
 
 /// Gives what still runs of the group `pid`, whose leader has ended, a moment to end as well, and kills

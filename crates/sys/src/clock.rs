@@ -6,7 +6,13 @@ use std::hint::black_box;
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use rustix::time::{ClockId, Timespec, clock_gettime};
+use std::os::fd::OwnedFd;
+
+use rustix::io::Errno;
+use rustix::time::{
+    ClockId, Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, clock_gettime,
+    timerfd_create, timerfd_settime,
+};
 
 /// `CLOCK_MONOTONIC` in nanoseconds since an arbitrary point; it never goes back.
 #[inline]
@@ -23,6 +29,31 @@ pub fn wall_ns() -> u64 {
 #[inline]
 fn nanoseconds(time: Timespec) -> u64 {
     (time.tv_sec as u64).wrapping_mul(1_000_000_000).wrapping_add(time.tv_nsec as u64)
+}
+
+/// Tells whether the wall clock was set, to whatever and how often, since [`ClockWatch::begin`]: by a timer
+/// of the kernel's that is cancelled then (`TFD_TIMER_CANCEL_ON_SET`).
+#[derive(Debug)]
+pub struct ClockWatch(OwnedFd);
+
+impl ClockWatch {
+    /// Begins to watch; `None` where the kernel has no such timers.
+    #[must_use]
+    pub fn begin() -> Option<ClockWatch> {
+        let flags = TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC;
+        let timer = timerfd_create(TimerfdClockId::Realtime, flags).ok()?;
+        let never = Timespec { tv_sec: i64::from(i32::MAX) * 64, tv_nsec: 0 };
+        let once = Timespec { tv_sec: 0, tv_nsec: 0 };
+        let flags = TimerfdTimerFlags::ABSTIME | TimerfdTimerFlags::CANCEL_ON_SET;
+        timerfd_settime(&timer, flags, &Itimerspec { it_interval: once, it_value: never }).ok()?;
+        Some(ClockWatch(timer))
+    }
+
+    /// Whether it was set since then. Asked again, it tells what happened since it was last asked.
+    #[must_use]
+    pub fn was_set(&self) -> bool {
+        rustix::io::read(&self.0, &mut [0; 8]) == Err(Errno::CANCELED)
+    }
 }
 
 /// What a [`Timer`] reads.
@@ -206,6 +237,13 @@ fn scale_of(ns_per_tick: f64) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_clock_that_nobody_sets_is_not_told() {
+        // Whether one that is set is told, a test of the whole program asks: setting it bothers others.
+        let watch = ClockWatch::begin().expect("the kernel has such timers");
+        assert!(!watch.was_set() && !watch.was_set());
+    }
 
     #[test]
     fn clocks_advance_and_are_plausible() {

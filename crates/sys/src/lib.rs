@@ -16,15 +16,19 @@
 //! | [`cpu`] | who burnt processor time: this process, its children, the whole machine |
 //! | [`kthreads`] | what the kernel's own threads burnt, by name |
 //! | [`process_times`] | what descendants, the starter and all other processes burnt |
+//! | [`process_io`] | what other processes read and wrote |
 //! | [`vmstat`] | what memory management holds and does |
 //! | [`pressure`] | how long tasks waited for processor, I/O and memory |
 //! | [`process`] | children that die with us, who is alive, signals, the terminal |
 //! | [`child`] | external programs: found, supervised, drained, timed |
+//! | [`waiting`] | what processes that do not end are doing |
 //! | [`orphans`] | what such programs leave running |
 //! | [`descriptors`] | how many files may be open, and how many are |
 //! | [`file`](mod@file) | allocate files, free space, durable directories |
 //! | [`fiemap`] | the extents of an open file |
 //! | [`fsmap`] | the free extents of a mounted filesystem |
+//! | [`first_process`] | what the first process of a virtual machine does |
+//! | [`fuse`] | serve one file from user space, and end a server that hangs |
 //! | [`home`] | where this user's own state, data and cache lie |
 //! | [`kernel`] | kernel, processor, memory and host facts for the record |
 //!
@@ -43,7 +47,9 @@ pub mod descriptors;
 pub mod error;
 pub mod fiemap;
 pub mod file;
+pub mod first_process;
 pub mod fsmap;
+pub mod fuse;
 pub mod home;
 pub mod kernel;
 pub mod kthreads;
@@ -54,9 +60,11 @@ mod newcomers;
 pub mod orphans;
 pub mod pressure;
 pub mod process;
+pub mod process_io;
 pub mod process_times;
 pub mod ring;
 pub mod vmstat;
+pub mod waiting;
 
 pub use error::{Result, SysError};
 /// The error numbers that the hot-loop calls return; re-exported so that callers need no rustix.

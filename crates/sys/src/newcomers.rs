@@ -54,7 +54,7 @@ fn newest_pid(loadavg: &str) -> Option<u32> {
 }
 
 /// Numbers of all processes.
-fn listed() -> Vec<u32> {
+pub(crate) fn listed() -> Vec<u32> {
     let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
     entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
 }

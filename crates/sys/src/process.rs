@@ -103,6 +103,22 @@ pub fn is_alive(process: &ProcessIdentity) -> bool {
     identity(process.pid).as_ref() == Some(process)
 }
 
+/// Kills that very process; one that has ended is a success.
+///
+/// # Errors
+/// `EPERM` where it may not be signalled.
+pub fn kill(process: &ProcessIdentity) -> Result<()> {
+    if !is_alive(process) {
+        return Ok(());
+    }
+    let pid = i32::try_from(process.pid).ok().and_then(Pid::from_raw);
+    let killed = pid.map_or(Ok(()), |pid| rustix::process::kill_process(pid, Signal::KILL));
+    match killed {
+        Ok(()) | Err(Errno::SRCH) => Ok(()),
+        Err(errno) => Err(SysError::new("kill", format!("process {}", process.pid), errno)),
+    }
+}
+
 /// The fields of `/proc/PID/stat` that are used here and in [`crate::kthreads`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ProcessStat {
@@ -117,7 +133,7 @@ pub(crate) struct ProcessStat {
 
 impl ProcessStat {
     /// False for a corpse that nobody has waited for.
-    fn is_alive(&self) -> bool {
+    pub(crate) fn is_alive(&self) -> bool {
         !matches!(self.state, 'Z' | 'X' | 'x')
     }
 }
@@ -147,6 +163,18 @@ pub fn is_root() -> bool {
 pub fn may_mount() -> bool {
     rustix::thread::capabilities(None)
         .is_ok_and(|sets| sets.effective.contains(CapabilitySet::SYS_ADMIN))
+}
+
+/// Where the kernel must kill a process for want of memory, it prefers this one and its children to others
+/// of their size: so does work that is done for another process, which then tells what happened.
+///
+/// # Errors
+/// Where `/proc` is not mounted.
+pub fn prefer_when_memory_is_short() -> Result<()> {
+    // proc_pid_oom_score_adj(5): thousandths of all memory that count as if they were used; at most 1000.
+    const SHARE: &str = "500";
+    let path = Path::new("/proc/self/oom_score_adj");
+    fs::write(path, SHARE).map_err(|error| SysError::from_io("write", path, &error))
 }
 
 static INTERRUPT: AtomicI32 = AtomicI32::new(0);
@@ -283,7 +311,9 @@ mod tests {
         let mut child = sleeper().spawn().unwrap();
         let child_identity = identity(child.id()).unwrap();
         assert!(is_alive(&child_identity));
-        child.kill().unwrap();
+        kill(&ProcessIdentity { start_ticks: 1, ..child_identity }).unwrap();
+        assert!(is_alive(&child_identity), "another process of that number");
+        kill(&child_identity).unwrap();
         // Not waited for yet: a corpse does not count as alive.
         assert!(within(Duration::from_secs(10), || !is_alive(&child_identity)));
         child.wait().unwrap();
@@ -339,6 +369,10 @@ mod tests {
     fn rights_and_memory_are_told() {
         assert!(!is_root() || Path::new("/proc/self/status").exists());
         assert!(peak_rss_bytes() > 64 << 10);
+        assert!(
+            !Path::new("/proc/self/oom_score_adj").exists()
+                || prefer_when_memory_is_short().is_ok()
+        );
         // Whatever it is, asking must not fail.
         let _ = (may_mount(), stdout_is_terminal(), stderr_is_terminal(), terminal_width());
     }

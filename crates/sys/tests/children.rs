@@ -71,7 +71,8 @@ fn what_takes_too_long_is_killed_with_its_children() {
     let start = Instant::now();
     let limits = Limits { duration: Some(Duration::from_millis(100)), ..LIMITS };
     let error = run(&mut shell("sleep 600 & sleep 600"), &limits).unwrap_err();
-    assert!(matches!(error, ChildError::TimedOut), "{error:?}");
+    let ChildError::TimedOut { found } = &error else { panic!("{error:?}") };
+    assert!(found.contains("(sleep), run as \"sleep 600\", in state S"), "{found}");
     assert!(start.elapsed() < Duration::from_secs(30));
 }
 

@@ -25,6 +25,7 @@
 //! | [`compilebench`] | the operations of one workload |
 //! | [`floor`] | the cost of the harness itself |
 //! | [`read_speed`] | reads from memory and past the cache, timed |
+//! | [`yardstick`] | fixed work for the processor and the device, timed |
 //! | [`failure`] | how a workload fails |
 //! | [`small_files`] | the loops of one workload |
 //! | [`web_cache`] | the archive of one workload |
@@ -81,3 +82,4 @@ pub mod sqlite;
 pub mod transactions;
 pub mod walk;
 pub mod web_cache;
+pub mod yardstick;

@@ -119,7 +119,12 @@ impl Program {
             Err(ChildError::Interrupted) => return Err(Interrupted.into()),
             Err(ChildError::NotStarted(error)) => return Err(self.not_started(&error)),
             Err(ChildError::NotWaited(error)) => bail!("{self}: cannot be waited for: {error}"),
-            Err(ChildError::TimedOut) => bail!("{self}: killed, though no limit was set"),
+            Err(ChildError::TimedOut { found }) => {
+                bail!("{self}: killed, though no limit was set: {found}")
+            }
+            Err(ChildError::Stuck { found, .. }) => {
+                bail!("{self}: was killed and does not end: {found}")
+            }
         };
         Ok(Finished::of(ended))
     }

@@ -5,7 +5,7 @@ use fsdyno_model::record::TargetFacts;
 use fsdyno_model::units;
 
 use super::subject::{Fact, Subject, number};
-use super::{Asked, Compared, Judged, Rule, Scope, note, unfair};
+use super::{Asked, Compared, Judged, Rule, note, unfair};
 
 const QUEUE_DOC: &str = "Documentation/ABI/stable/sysfs-block of the Linux kernel";
 
@@ -16,22 +16,19 @@ pub static RULES: &[Rule] = &[
         title: "device and position",
         reason: "Two devices are never equally fast, and a disk is faster at its beginning than at its end.",
         source: "Traeger, Zadok, Joukov, Wright 2008 (zone constant angular velocity); Documentation/ABI/stable/sysfs-block (start)",
-        scope: Scope::Target,
         asked: Asked::Device,
         unknown: Judgement::Note,
         judged: "Not comparable on different devices, or at different places of a disk that rotates; a note at different places of one that does not, or on two of one model.",
         read: |subject| subject.each(|facts| place(subject, facts)),
         judge: judge_place,
-        when_same: None,
+        ..Rule::USUAL
     },
     Rule {
         name: "device-size",
         title: "device size",
         reason: "Sizes of groups, journals and chunks are chosen by the size of the device, and more of it is more to choose from.",
         source: "mke2fs(8), mkfs.xfs(8)",
-        scope: Scope::Target,
         asked: Asked::Device,
-        unknown: Judgement::Fine,
         judged: "Not comparable from 1 % of difference on, otherwise a note.",
         read: |subject| {
             subject.each(|facts| {
@@ -49,42 +46,37 @@ pub static RULES: &[Rule] = &[
                 false => unfair("mkfs lays out a smaller device in another way"),
             }
         },
-        when_same: None,
+        ..Rule::USUAL
     },
     Rule {
         name: "write-cache",
         title: "device write cache",
         reason: "With a volatile cache a write returns at once and a flush is expensive; without, it is the other way round.",
         source: "Documentation/block/writeback_cache_control.rst, sysfs-block (write_cache)",
-        scope: Scope::Target,
         asked: Asked::Device,
         unknown: Judgement::Note,
         judged: "Not comparable where it is on for some targets only.",
         read: |subject| subject.device("write_cache"),
         judge: |_| unfair("a flush costs something on one and nothing on the other"),
-        when_same: None,
+        ..Rule::USUAL
     },
     Rule {
         name: "scheduler",
         title: "I/O scheduler",
         reason: "The scheduler decides the order of requests, and who waits.",
         source: QUEUE_DOC,
-        scope: Scope::Target,
         asked: Asked::Device,
-        unknown: Judgement::Fine,
         judged: "Not comparable where they differ.",
         read: |subject| subject.device("scheduler"),
         judge: |_| unfair("requests are ordered by another scheduler"),
-        when_same: None,
+        ..Rule::USUAL
     },
     Rule {
         name: "rotational",
         title: "rotating device",
         reason: "Filesystems place files otherwise on a device that seeks, and the device takes longer.",
         source: QUEUE_DOC,
-        scope: Scope::Target,
         asked: Asked::Device,
-        unknown: Judgement::Fine,
         judged: "Not comparable where they differ.",
         read: |subject| {
             subject.each(|facts| {
@@ -93,16 +85,14 @@ pub static RULES: &[Rule] = &[
             })
         },
         judge: |_| unfair("one is told to seek, the other not to"),
-        when_same: None,
+        ..Rule::USUAL
     },
     Rule {
         name: "queue",
         title: "device queue",
         reason: "How many requests wait, and how large one may be.",
         source: QUEUE_DOC,
-        scope: Scope::Target,
         asked: Asked::Device,
-        unknown: Judgement::Fine,
         judged: "A note where they differ.",
         read: |subject| {
             subject.each(|facts| {
@@ -112,16 +102,14 @@ pub static RULES: &[Rule] = &[
             })
         },
         judge: |_| note("one can have more or larger requests under way"),
-        when_same: None,
+        ..Rule::USUAL
     },
     Rule {
         name: "read-ahead",
         title: "read-ahead",
         reason: "How far reading runs ahead decides sequential reads. btrfs has a setting of its own, of 4 MiB or more.",
         source: "Documentation/ABI/testing/sysfs-class-bdi, fs/btrfs/disk-io.c (ra_pages)",
-        scope: Scope::Target,
         asked: Asked::Device,
-        unknown: Judgement::Fine,
         judged: "Not comparable where the setting of the device differs, a note where a filesystem has its own.",
         read: |subject| subject.each(read_ahead),
         judge: |compared| {
@@ -135,16 +123,14 @@ pub static RULES: &[Rule] = &[
                 ),
             }
         },
-        when_same: None,
+        ..Rule::USUAL
     },
     Rule {
         name: "sectors",
         title: "device sectors",
         reason: "Smaller writes than a physical sector make the device read first.",
         source: QUEUE_DOC,
-        scope: Scope::Target,
         asked: Asked::Device,
-        unknown: Judgement::Fine,
         judged: "A note where they differ.",
         read: |subject| {
             subject.each(|facts| {
@@ -154,16 +140,14 @@ pub static RULES: &[Rule] = &[
             })
         },
         judge: |_| note("the smallest write that costs no read differs"),
-        when_same: None,
+        ..Rule::USUAL
     },
     Rule {
         name: "image",
         title: "under the image",
         reason: "An image adds the filesystem that it lies on; without direct I/O everything is cached twice, and a flush ends in memory.",
         source: "losetup(8) (--direct-io)",
-        scope: Scope::Target,
         asked: Asked::Device,
-        unknown: Judgement::Fine,
         judged: "Not comparable where they differ; a note where no image passes I/O directly.",
         read: |subject| subject.each(under),
         judge: |_| unfair("one has another layer below it"),
@@ -173,25 +157,24 @@ pub static RULES: &[Rule] = &[
                 note("images are cached by their host too, so that figures contain its memory")
             })
         }),
+        ..Rule::USUAL
     },
     Rule {
         name: "emptied",
         title: "device before mkfs",
         reason: "Flash that was told what is free has room to write to; what was not discarded is still occupied.",
         source: "SNIA, Solid State Storage Performance Test Specification (purge)",
-        scope: Scope::Target,
         asked: Asked::Device,
-        unknown: Judgement::Fine,
         judged: "A note where they differ.",
         read: |subject| {
             subject.each(|facts| match facts.device.get("kind")?.as_str() {
-                "loop image" => Some(Fact::of("a new image")),
+                "loop image" | "emulated disk" => Some(Fact::of("a new image")),
                 "directory" => Some(Fact::of("nothing was done")),
                 _ => facts.device.get("emptied_by").map(Fact::of),
             })
         },
         judge: |_| note("devices did not begin in one state"),
-        when_same: None,
+        ..Rule::USUAL
     },
 ];
 
@@ -207,6 +190,7 @@ fn place(subject: &Subject<'_>, facts: &TargetFacts) -> Option<Fact> {
             let shown = format!("image on {source}");
             Some(Fact::keyed(shown, format!("image {source} {directory}")))
         }
+        "emulated disk" => Some(Fact::of(format!("emulated {}", get("disk_model")?))),
         "directory" => {
             let (source, mounted) = (get("source")?, get("mount_point")?);
             let shown = format!("{} on {source}", subject.label());

@@ -4,7 +4,7 @@ use fsdyno_model::audit::Judgement;
 use fsdyno_model::record::TargetFacts;
 
 use super::subject::{Fact, Subject, name_of, option, options, words};
-use super::{Asked, Compared, Judged, Rule, Scope, fine, note, unfair};
+use super::{Asked, Compared, Judged, Rule, fine, note, unfair};
 
 const EXT4_DOC: &str = "Documentation/admin-guide/ext4.rst of the Linux kernel";
 
@@ -15,48 +15,41 @@ pub static RULES: &[Rule] = &[
         title: "barriers",
         reason: "Without barriers a filesystem does not wait for the device's write cache: what fsync calls durable can be lost with the power, and every commit is cheaper than on a target that keeps its promise.",
         source: "Documentation/block/writeback_cache_control.rst, Documentation/admin-guide/ext4.rst (barrier), btrfs(5) (nobarrier)",
-        scope: Scope::Target,
         asked: Asked::Mount(&["barrier", "nobarrier"]),
         unknown: Judgement::Note,
         judged: "Not comparable where they are off on some targets only; a note where no device has a write cache that could lose anything.",
         read: |subject| subject.each(|facts| barriers(subject, facts)),
         judge: judge_barriers,
-        when_same: None,
+        ..Rule::USUAL
     },
     Rule {
         name: "synchronous",
         title: "synchronous writing",
         reason: "With sync every write waits for the device, with dirsync or wsync every change of a directory.",
         source: "mount(8), xfs(5) (wsync)",
-        scope: Scope::Target,
         asked: Asked::Mount(&["sync", "dirsync", "wsync"]),
-        unknown: Judgement::Fine,
         judged: "Not comparable where some targets write synchronously and others do not.",
         read: |subject| subject.each(synchronous),
         judge: |_| unfair("a target that waits for its device at every change does other work"),
-        when_same: None,
+        ..Rule::USUAL
     },
     Rule {
         name: "journal-mode",
         title: "journal mode",
         reason: "What is journaled decides what survives a crash and how often data are written: ext2 keeps no journal, data=journal writes data twice, data=writeback may leave stale data in files, btrfs writes trees anew instead.",
         source: EXT4_DOC,
-        scope: Scope::Target,
         asked: Asked::Mount(&["data"]),
-        unknown: Judgement::Fine,
         judged: "A note: each filesystem has its own way, and data= is part of the question.",
         read: |subject| subject.each(|facts| journal_mode(subject, facts)),
         judge: |_| note("each promises something else after a crash, and pays for it"),
-        when_same: None,
+        ..Rule::USUAL
     },
     Rule {
         name: "journal-device",
         title: "external journal",
         reason: "A journal on a device of its own takes half of the seeks and flushes away from the first one: two devices against one.",
         source: "mke2fs(8) (-J device), mkfs.xfs(8) (-l logdev)",
-        scope: Scope::Target,
         asked: Asked::Journal,
-        unknown: Judgement::Fine,
         judged: "Not comparable where the journal is on a second device; a note where that is an image on the same disk.",
         read: journal_device,
         judge: |compared| {
@@ -66,66 +59,57 @@ pub static RULES: &[Rule] = &[
                 note("the second image lies on the same disk, but has a queue of its own")
             }
         },
-        when_same: None,
+        ..Rule::USUAL
     },
     Rule {
         name: "data-checksums",
         title: "data checksums",
         reason: "btrfs computes and verifies a checksum of every data block; ext4 and XFS check their metadata only.",
         source: "btrfs(5) (CHECKSUM ALGORITHMS, datasum), xfs(5)",
-        scope: Scope::Target,
         asked: Asked::Mount(&["nodatasum", "nodatacow", "datasum"]),
-        unknown: Judgement::Fine,
         judged: "A note: a property of the filesystem, which costs time and gives something for it.",
         read: |subject| subject.each(|facts| data_checksums(subject, facts)),
         judge: |_| note("finding silent errors costs processor time and metadata"),
-        when_same: None,
+        ..Rule::USUAL
     },
     Rule {
         name: "metadata-checksums",
         title: "metadata checksums",
         reason: "Checksums of metadata cost little, but ext2 and ext3 have none.",
         source: "ext4(5) (metadata_csum), mkfs.xfs(8) (-m crc)",
-        scope: Scope::Target,
         asked: Asked::Mkfs,
-        unknown: Judgement::Fine,
         judged: "Fine: the cost is small beside that of everything else.",
         read: |subject| subject.each(|facts| metadata_checksums(subject, facts)),
         judge: |_| fine(),
-        when_same: None,
+        ..Rule::USUAL
     },
     Rule {
         name: "copy-on-write",
         title: "copy on write",
         reason: "Where data are never overwritten in place, rewriting a file scatters it and writes metadata; other filesystems overwrite.",
         source: "btrfs(5) (nodatacow), xfs(5) (reflink)",
-        scope: Scope::Target,
         asked: Asked::Mount(&["nodatacow", "datacow"]),
-        unknown: Judgement::Fine,
         judged: "A note: a property of the filesystem.",
         read: |subject| subject.each(|facts| copy_on_write(subject, facts)),
         judge: |_| note("overwriting is another operation on each"),
-        when_same: None,
+        ..Rule::USUAL
     },
     Rule {
         name: "metadata-copies",
         title: "copies of metadata",
         reason: "btrfs writes its metadata twice (DUP) on a single device unless told otherwise; ext4 and XFS once.",
         source: "mkfs.btrfs(8) (PROFILES)",
-        scope: Scope::Target,
         asked: Asked::Mkfs,
-        unknown: Judgement::Fine,
         judged: "A note: a property of the filesystem, chosen at mkfs.",
         read: |subject| subject.each(|facts| metadata_copies(subject, facts)),
         judge: |_| note("a second copy is written by every operation on metadata"),
-        when_same: None,
+        ..Rule::USUAL
     },
     Rule {
         name: "atime",
         title: "access times",
         reason: "With strictatime each read of a file changes its inode; with relatime the first one of a day, with noatime none.",
         source: "mount(8) (relatime, noatime, strictatime, lazytime)",
-        scope: Scope::Target,
         asked: Asked::Mount(&[
             "noatime",
             "relatime",
@@ -134,7 +118,6 @@ pub static RULES: &[Rule] = &[
             "nodiratime",
             "lazytime",
         ]),
-        unknown: Judgement::Fine,
         judged: "Not comparable where strictatime is in force on some targets only; otherwise a note.",
         read: |subject| subject.each(access_times),
         judge: |compared| {
@@ -144,33 +127,29 @@ pub static RULES: &[Rule] = &[
                 false => note("reading writes inodes on one and not on the other"),
             }
         },
-        when_same: None,
+        ..Rule::USUAL
     },
     Rule {
         name: "discard",
         title: "discard",
         reason: "Telling the device what was freed costs time while files are deleted; btrfs does it in the background by default where the device can.",
         source: "btrfs(5) (discard), xfs(5) (discard), ext4.rst (discard)",
-        scope: Scope::Target,
         asked: Asked::Mount(&["discard", "nodiscard"]),
-        unknown: Judgement::Fine,
         judged: "A note.",
         read: |subject| subject.each(discard),
         judge: |_| note("deleting does more on one of them"),
-        when_same: None,
+        ..Rule::USUAL
     },
     Rule {
         name: "mount-options",
         title: "other mount options",
         reason: "Whatever else was asked for at mount and no other rule tells: commit intervals, allocation, log buffers.",
         source: "mount(8) and the manual page of the filesystem",
-        scope: Scope::Target,
         asked: Asked::AnyMount,
-        unknown: Judgement::Fine,
         judged: "A note.",
         read: other_options,
         judge: |_| note("an option was given to one and not to the other"),
-        when_same: None,
+        ..Rule::USUAL
     },
 ];
 

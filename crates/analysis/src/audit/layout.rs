@@ -1,12 +1,11 @@
 //! Rules about how the filesystem was made and what state it was in when measuring began: sizes, groups,
 //! free space, age, work left over from mkfs.
 
-use fsdyno_model::audit::Judgement;
 use fsdyno_model::record::TargetFacts;
 use fsdyno_model::units;
 
 use super::subject::{Fact, Subject, number};
-use super::{Asked, Compared, Judged, Rule, Scope, by_nature, fine, note, unfair};
+use super::{Asked, Compared, Judged, Rule, by_nature, fine, note, unfair};
 
 /// The rules.
 pub static RULES: &[Rule] = &[
@@ -15,9 +14,6 @@ pub static RULES: &[Rule] = &[
         title: "unfinished mkfs work",
         reason: "mkfs of ext4 leaves inode tables to be zeroed by the kernel after mount; figures taken meanwhile contain that work.",
         source: "mke2fs(8) (lazy_itable_init), Documentation/admin-guide/ext4.rst (init_itable)",
-        scope: Scope::Target,
-        asked: Asked::Never,
-        unknown: Judgement::Fine,
         judged: "Not comparable where some target was measured while it still initialised itself; a note where a device was busy for another reason.",
         read: at_rest,
         judge: |compared| {
@@ -31,15 +27,14 @@ pub static RULES: &[Rule] = &[
             let is_busy = compared.known().any(|(_, fact)| fact.key != "no");
             is_busy.then(|| note("no target had come to rest when measuring began"))
         }),
+        ..Rule::USUAL
     },
     Rule {
         name: "age",
         title: "age",
         reason: "Files and free space of a filesystem that has been in use lie in pieces; an empty one is faster.",
         source: "Smith and Seltzer, File System Aging, SIGMETRICS 1997; Agrawal and others, Geriatrix, USENIX ATC 2018",
-        scope: Scope::Target,
         asked: Asked::Age,
-        unknown: Judgement::Fine,
         judged: "Not comparable where targets were aged differently.",
         read: |subject| {
             let age = subject.fresh()?.age.as_ref();
@@ -48,42 +43,36 @@ pub static RULES: &[Rule] = &[
         judge: |_| {
             unfair("an aged filesystem beside a fresh one tells of aging, not of filesystems")
         },
-        when_same: None,
+        ..Rule::USUAL
     },
     Rule {
         name: "made",
         title: "time since mkfs",
         reason: "A filesystem made right before the trial has no history; one that existed before has one that nobody recorded.",
         source: "Traeger, Zadok, Joukov, Wright, A Nine Year Study of File System and Storage Benchmarking, ACM TOS 2008",
-        scope: Scope::Target,
         asked: Asked::Device,
-        unknown: Judgement::Fine,
         judged: "Not comparable where one was made for the trial and another existed before.",
         read: made,
         judge: |_| unfair("one was made for the trial, the other has a history of its own"),
-        when_same: None,
+        ..Rule::USUAL
     },
     Rule {
         name: "free-space",
         title: "free space",
         reason: "The fuller a filesystem, the harder its allocator works.",
         source: "Agrawal and others, Geriatrix, USENIX ATC 2018",
-        scope: Scope::Target,
         asked: Asked::Age,
-        unknown: Judgement::Fine,
         judged: "A note from 15 points of difference on, not comparable from 30 on.",
         read: |subject| subject.each(free_share),
         judge: judge_free_space,
-        when_same: None,
+        ..Rule::USUAL
     },
     Rule {
         name: "reserved-blocks",
         title: "reserved blocks",
         reason: "ext4 keeps 5 % of its blocks for root; they matter when the filesystem is nearly full.",
         source: "mke2fs(8) (-m)",
-        scope: Scope::Target,
         asked: Asked::Mkfs,
-        unknown: Judgement::Fine,
         judged: "Fine; a note where less than a fifth is free.",
         read: |subject| subject.each(|facts| reserved(subject, facts)),
         judge: |compared| {
@@ -91,85 +80,73 @@ pub static RULES: &[Rule] = &[
             let is_full = free.filter_map(|it| it.key.parse::<f64>().ok()).any(|it| it < 20.0);
             if is_full { note("little is free, so that what is kept back counts") } else { fine() }
         },
-        when_same: None,
+        ..Rule::USUAL
     },
     Rule {
         name: "block-size",
         title: "block size",
         reason: "Small files and random writes cost by the block; mkfs chooses smaller blocks for small ext filesystems.",
         source: "mke2fs(8) (-b), mkfs.xfs(8) (-b), mkfs.btrfs(8) (--sectorsize)",
-        scope: Scope::Target,
         asked: Asked::Mkfs,
-        unknown: Judgement::Fine,
         judged: "A note.",
         read: |subject| subject.each(|facts| block_size(subject, facts)),
         judge: |_| note("what a small file takes and a small write costs depends on it"),
-        when_same: None,
+        ..Rule::USUAL
     },
     Rule {
         name: "inode-size",
         title: "inode size",
         reason: "Larger inodes hold more attributes and cost more to read; each filesystem has its own default.",
         source: "mke2fs(8) (-I), mkfs.xfs(8) (-i size)",
-        scope: Scope::Target,
         asked: Asked::Mkfs,
-        unknown: Judgement::Fine,
         judged: "Fine between filesystems, a note between two of one filesystem.",
         read: |subject| subject.each(|facts| inode_size(subject, facts)),
         judge: by_nature,
-        when_same: None,
+        ..Rule::USUAL
     },
     Rule {
         name: "node-size",
         title: "metadata block size",
         reason: "The unit in which metadata are read and written: tree nodes of btrfs, directory blocks of XFS and ext4.",
         source: "mkfs.btrfs(8) (--nodesize), mkfs.xfs(8) (-n size)",
-        scope: Scope::Target,
         asked: Asked::Mkfs,
-        unknown: Judgement::Fine,
         judged: "Fine between filesystems, a note between two of one filesystem.",
         read: |subject| subject.each(|facts| node_size(subject, facts)),
         judge: by_nature,
-        when_same: None,
+        ..Rule::USUAL
     },
     Rule {
         name: "groups",
         title: "allocation groups",
         reason: "Groups are what several processes can allocate in side by side; agcount=1 of XFS takes that away.",
         source: "mkfs.xfs(8) (-d agcount), mke2fs(8) (-g)",
-        scope: Scope::Target,
         asked: Asked::Mkfs,
-        unknown: Judgement::Fine,
         judged: "Fine between filesystems, a note between two of one filesystem.",
         read: |subject| subject.each(|facts| groups(subject, facts)),
         judge: by_nature,
-        when_same: None,
+        ..Rule::USUAL
     },
     Rule {
         name: "journal-size",
         title: "journal size",
         reason: "A small journal forces writing back earlier.",
         source: "mke2fs(8) (-J size), mkfs.xfs(8) (-l size)",
-        scope: Scope::Target,
         asked: Asked::Mkfs,
-        unknown: Judgement::Fine,
         judged: "Fine between filesystems, a note between two of one filesystem.",
         read: |subject| subject.each(|facts| journal_size(subject, facts)),
         judge: by_nature,
-        when_same: None,
+        ..Rule::USUAL
     },
     Rule {
         name: "features",
         title: "format features",
         reason: "What mkfs switched on: extents, big allocation, sparse inodes, free space trees.",
         source: "ext4(5), mkfs.xfs(8), mkfs.btrfs(8)",
-        scope: Scope::Target,
         asked: Asked::Mkfs,
-        unknown: Judgement::Fine,
         judged: "Fine between filesystems, a note between two of one filesystem.",
         read: |subject| subject.each(|facts| features(subject, facts)),
         judge: by_nature,
-        when_same: None,
+        ..Rule::USUAL
     },
 ];
 

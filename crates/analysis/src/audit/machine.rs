@@ -1,10 +1,8 @@
 //! Rules about the machine: one kernel, its settings and the versions of the tools. Within a run they
 //! are the same by construction; they are told, since between runs they are not.
 
-use fsdyno_model::audit::Judgement;
-
 use super::subject::{Fact, Subject};
-use super::{Asked, Rule, Scope, fine, unfair};
+use super::{Rule, fine, unfair};
 
 /// The rules.
 pub static RULES: &[Rule] = &[
@@ -13,9 +11,6 @@ pub static RULES: &[Rule] = &[
         title: "kernel",
         reason: "Filesystems change with every kernel. ext2 and ext3 are served by the driver of ext4 on most.",
         source: "uname(2), /proc/filesystems",
-        scope: Scope::Target,
-        asked: Asked::Never,
-        unknown: Judgement::Fine,
         judged: "Not comparable where they differ, which happens only in merged runs.",
         read: |subject| {
             let release = subject.environment.kernel_release.as_ref()?;
@@ -28,33 +23,27 @@ pub static RULES: &[Rule] = &[
             Some(Fact::keyed(shown, release.as_str()))
         },
         judge: |_| unfair("one kernel was compared with another"),
-        when_same: None,
+        ..Rule::USUAL
     },
     Rule {
         name: "tools",
         title: "version of mkfs",
         reason: "Defaults of a filesystem are those of its mkfs.",
         source: "mke2fs.conf(5), mkfs.xfs(8), mkfs.btrfs(8)",
-        scope: Scope::Target,
-        asked: Asked::Never,
-        unknown: Judgement::Fine,
         judged: "Fine: each filesystem has its own tool.",
         read: mkfs_version,
         judge: |_| fine(),
-        when_same: None,
+        ..Rule::USUAL
     },
     Rule {
         name: "dirty-limits",
         title: "dirty page limits",
         reason: "How much may wait in memory decides when writing becomes as slow as the device.",
         source: "Documentation/admin-guide/sysctl/vm.rst (dirty_ratio, dirty_background_ratio)",
-        scope: Scope::Target,
-        asked: Asked::Never,
-        unknown: Judgement::Fine,
         judged: "Not comparable where they differ, which happens only in merged runs.",
         read: dirty_limits,
         judge: |_| unfair("more may wait in memory on one of them"),
-        when_same: None,
+        ..Rule::USUAL
     },
 ];
 

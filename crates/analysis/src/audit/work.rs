@@ -6,6 +6,7 @@ use fsdyno_model::cold::{Cold, FROM_MEMORY_SHARE, PROVING_BYTES};
 use fsdyno_model::param::ParamValue;
 use fsdyno_model::payload::Payload;
 use fsdyno_model::record::{PhaseRecord, TargetFacts};
+use fsdyno_model::units;
 use fsdyno_model::workload::WorkloadSpec;
 
 use super::subject::{Fact, Subject, option, options};
@@ -52,7 +53,6 @@ pub static RULES: &[Rule] = &[
         source: "Traeger, Zadok, Joukov, Wright 2008 (cache state); Documentation/admin-guide/sysctl/vm.rst (drop_caches)",
         scope: Scope::Workload,
         asked: Asked::Device,
-        unknown: Judgement::Fine,
         judged: "Not comparable where caches were emptied on some targets only; a note where it was done in two ways.",
         read: |subject| Some(emptied(subject)),
         judge: |compared| {
@@ -64,16 +64,14 @@ pub static RULES: &[Rule] = &[
                 false => note("caches were emptied in two ways"),
             }
         },
-        when_same: None,
+        ..Rule::USUAL
     },
     Rule {
         name: "from-memory",
-        title: "read from the device",
+        title: "device bytes / byte",
         reason: "Reading from memory is a hundred times as fast. What the device read for each byte that a phase read tells where it came from.",
         source: "Traeger, Zadok, Joukov, Wright 2008 (cold and warm caches); Documentation/block/stat.rst",
         scope: Scope::Workload,
-        asked: Asked::Never,
-        unknown: Judgement::Fine,
         judged: "Not comparable where a phase was read from memory on one target and from the device on another; a note where a phase was called cold and read from memory on all. Targets that compress are left out, since fewer bytes are their purpose, and so are files that btrfs keeps inside its metadata.",
         read: |subject| Some(sources(subject)),
         judge: judge_sources,
@@ -81,6 +79,7 @@ pub static RULES: &[Rule] = &[
             (Judgement::Fine, _) => None,
             judged => Some(judged),
         }),
+        ..Rule::USUAL
     },
     Rule {
         name: "trials",
@@ -88,8 +87,6 @@ pub static RULES: &[Rule] = &[
         reason: "A target whose trials failed now and then is judged by those that did not.",
         source: "Traeger, Zadok, Joukov, Wright 2008 (reporting)",
         scope: Scope::Workload,
-        asked: Asked::Never,
-        unknown: Judgement::Fine,
         judged: "A note where not all trials of a target completed.",
         read: |subject| {
             let (completed, planned) = (subject.trials.len(), subject.planned);
@@ -97,7 +94,7 @@ pub static RULES: &[Rule] = &[
             Some(Fact::keyed(format!("{completed} of {planned}"), key))
         },
         judge: |_| note("trials that did not complete are in no figure"),
-        when_same: None,
+        ..Rule::USUAL
     },
     Rule {
         name: "traced",
@@ -106,14 +103,13 @@ pub static RULES: &[Rule] = &[
         source: "docs/METHODOLOGY.md (Block traces)",
         scope: Scope::Workload,
         asked: Asked::Device,
-        unknown: Judgement::Fine,
         judged: "A note where measured trials of some targets only were traced.",
         read: |subject| {
             let is_traced = subject.trials.iter().any(|trial| trial.trace.is_some());
             Some(Fact::of(if is_traced { "while measured" } else { "no" }))
         },
         judge: |_| note("tracing slows down the targets that were traced"),
-        when_same: None,
+        ..Rule::USUAL
     },
 ];
 
@@ -298,7 +294,7 @@ fn lies_in_metadata(subject: &Subject<'_>, phase: &PhaseRecord) -> bool {
 fn sources(subject: &Subject<'_>) -> Fact {
     let found = read_phases(subject);
     let shown: Vec<String> =
-        found.iter().map(|it| format!("{} {:.2}", it.phase, it.share)).collect();
+        found.iter().map(|it| format!("{}: {}", it.phase, units::significant(it.share))).collect();
     let keys: Vec<String> = found.iter().map(|it| format!("{} {}", it.phase, it.word())).collect();
     match found.is_empty() {
         true => Fact::of("no phase that tells"),

@@ -4,8 +4,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use fsdyno_model::diff::Difference;
-use fsdyno_model::record::Warning;
-use fsdyno_model::result::{RunResult, TargetResult};
+use fsdyno_model::disturbance::is_disturbance;
+use fsdyno_model::outcome::Outcome;
+use fsdyno_model::record::{Role, Warning};
+use fsdyno_model::result::{RunResult, TargetResult, TrialResult};
 use fsdyno_model::workload::WorkloadSpec;
 
 use super::machine::Machines;
@@ -149,25 +151,11 @@ pub fn warnings(
     matching: &Matching<'_>,
     machines: &Machines,
 ) -> Vec<Warning> {
-    let mut warnings = Vec::new();
+    let mut warnings = of_machines(machines);
     let mut warn = |code: &str, message: String, advice: &str| {
         let (code, advice) = (code.to_owned(), advice.to_owned());
         warnings.push(Warning { code, message, advice });
     };
-    if machines.are_different() {
-        warn(
-            "other-machine",
-            format!("the runs are of different machines: {}", machines.differing.join(", ")),
-            "the ratio of the machines is in every figure; run both on one machine, or read the ratios that are adjusted for their read speeds as a hint",
-        );
-    }
-    if let Some([of_base, of_new]) = &machines.kernels {
-        warn(
-            "other-kernel",
-            format!("the runs have different kernels: {of_base}, {of_new}"),
-            "what differs may be the kernel's doing",
-        );
-    }
     let version = |result: &RunResult| result.run.environment.fsdyno_version.clone();
     if version(base) != version(new) {
         warn(
@@ -202,14 +190,95 @@ pub fn warnings(
             "name two runs, such as latest~1 and latest",
         );
     }
-    for (name, result) in [("base", base), ("new run", new)] {
-        if result.run.finished.is_none() {
-            warn(
-                "unfinished",
-                format!("the {name} ({}) is not finished", result.run.id),
-                "finish it with fsdyno run --resume",
-            );
-        }
+    for (side, result) in [base, new].into_iter().enumerate() {
+        warnings.extend(of_side(result, matching, side));
+    }
+    warnings
+}
+
+/// What must be known of one of the two runs: the base (0) or the new one (1).
+fn of_side(result: &RunResult, matching: &Matching<'_>, side: usize) -> Vec<Warning> {
+    let (name, id) = (["base", "new run"][side], &result.run.id);
+    let warning = |code: &str, message: String, advice: &str| Warning {
+        code: code.to_owned(),
+        message,
+        advice: advice.to_owned(),
+    };
+    let labels: Vec<&str> = matching.targets.iter().map(|it| it[side].label.as_str()).collect();
+    let disturbed = disturbed(result, &labels).map(|disturbed| {
+        warning(
+            "trials-disturbed",
+            format!("trials of the {name} ({id}) were disturbed: {disturbed}"),
+            "fsdyno show tells what it was; where figures are close, measure again",
+        )
+    });
+    let unfinished = result.run.finished.is_none().then(|| {
+        warning(
+            "unfinished",
+            format!("the {name} ({id}) is not finished"),
+            "finish it with fsdyno run --resume",
+        )
+    });
+    disturbed.into_iter().chain(unfinished).collect()
+}
+
+/// Disturbances of the trials that are compared, each with the number of trials that it marks; `None` where
+/// there are none.
+fn disturbed(result: &RunResult, labels: &[&str]) -> Option<String> {
+    let is_compared = |trial: &&TrialResult| {
+        trial.role == Role::Measured
+            && trial.outcome == Outcome::Completed
+            && labels.contains(&trial.target.as_str())
+    };
+    let (mut all, mut marked) = (0, 0);
+    let mut codes: BTreeMap<&str, usize> = BTreeMap::new();
+    for trial in result.trials.iter().filter(is_compared) {
+        all += 1;
+        let own = trial.warnings.iter().filter(|it| is_disturbance(it));
+        let own: BTreeSet<&str> = own.map(|it| it.code.as_str()).collect();
+        marked += usize::from(!own.is_empty());
+        own.into_iter().for_each(|code| *codes.entry(code).or_default() += 1);
+    }
+    let codes: Vec<String> =
+        codes.into_iter().map(|(code, count)| format!("{code} ({count})")).collect();
+    (marked > 0).then(|| format!("{marked} of {all}, by {}", codes.join(", ")))
+}
+
+/// What is to be known of the machines.
+fn of_machines(machines: &Machines) -> Vec<Warning> {
+    let mut warnings = Vec::new();
+    let mut warn = |code: &str, message: String, advice: &str| {
+        let (code, advice) = (code.to_owned(), advice.to_owned());
+        warnings.push(Warning { code, message, advice });
+    };
+    let (speeds, changed) = (machines.speeds(), machines.changed());
+    if machines.are_different() {
+        let speeds = if speeds.is_empty() {
+            String::new()
+        } else {
+            format!("; the speeds of the new one: {speeds}")
+        };
+        warn(
+            "other-machine",
+            format!(
+                "the runs are of different machines: {}{speeds}",
+                machines.differing.join(", ")
+            ),
+            "the ratio of the machines is in every figure; run both on one machine, or read the adjusted ratios as a hint: they take out what the figures that were timed account for, and no cache, queue or kernel",
+        );
+    } else if !changed.is_empty() {
+        warn(
+            "machine-changed",
+            format!("the machine is not as it was; its speeds now: {changed}"),
+            "see what changed (frequency, other work, the disk's age or fill); the adjusted ratios take out what the figures that were timed account for, as a hint",
+        );
+    }
+    if let Some([of_base, of_new]) = &machines.kernels {
+        warn(
+            "other-kernel",
+            format!("the runs have different kernels: {of_base}, {of_new}"),
+            "what differs may be the kernel's doing",
+        );
     }
     warnings
 }

@@ -1,17 +1,21 @@
-//! Whether two runs are of different machines, and what their read speeds then let expect. Telling it
-//! is left to [`super::differences`].
+//! Whether two runs are of different machines, and what their speeds then let expect: those of the
+//! yardstick ([`super::covariate`]), or where a run has none the read speeds before its first trial. Telling
+//! it is left to [`super::differences`].
 //!
 //! The model is simple and stated: of the time that a phase took in the base, the share in which the
-//! application and the filesystem's threads computed goes with the speed of memory, and the rest with
-//! that of the device. It explains a faster disk or an older processor roughly, not exactly; so both
+//! application and the filesystem's threads computed goes with the speed of processor and memory, and the
+//! rest with that of the device. It explains a faster disk or an older processor roughly, not exactly; so both
 //! ratios are told, and the raw one decides unless the user asks for the other.
 
+use fsdyno_model::diff::AdjustedBy;
 use fsdyno_model::environment::Environment;
 use fsdyno_model::record::PhaseRecord;
 use fsdyno_model::result::{RunResult, TargetResult};
+use fsdyno_model::yardstick::Figure;
 
+use super::covariate::{self, Shares, Speed};
 use super::sides::{Case, Matching, PhaseTrial};
-use crate::interval;
+use crate::interval::Interval;
 
 /// Share by which the memory of one machine may seem different: kernels keep more or less for
 /// themselves.
@@ -27,6 +31,8 @@ pub struct Machines {
     /// Memory reads of the new machine to those of the base; `None` where one was not measured.
     memory: Option<f64>,
     environments: [Environment; 2],
+    /// The speeds by the yardstick, over all that both runs have.
+    speeds: Vec<Speed>,
 }
 
 impl Machines {
@@ -72,6 +78,7 @@ impl Machines {
             kernels: kernels.filter(|(base, new)| base != new).map(|(base, new)| [base, new]),
             memory: ratio(speed(a), speed(b)),
             environments: [a.clone(), b.clone()],
+            speeds: speeds(matching),
         }
     }
 
@@ -81,20 +88,72 @@ impl Machines {
         !self.differing.is_empty()
     }
 
-    /// Logarithm of how many times as good the new machine should be at a phase, of which `base` are the
-    /// trials in the base; `None` on one machine, or where something was not measured.
+    /// What the yardstick says of the new machine beside that of the base, in words; empty where a run has
+    /// none.
     #[must_use]
-    pub fn expected(&self, case: &Case<'_>, base: &[&PhaseTrial<'_>]) -> Option<f64> {
-        if !self.are_different() {
+    pub fn speeds(&self) -> String {
+        let words: Vec<String> = self.speeds.iter().map(Speed::words).collect();
+        words.join(", ")
+    }
+
+    /// The same of what has changed on one machine, by more than chance explains.
+    #[must_use]
+    pub fn changed(&self) -> String {
+        let changed = self.speeds.iter().filter(|speed| speed.has_changed());
+        changed.map(Speed::words).collect::<Vec<String>>().join(", ")
+    }
+
+    /// What the machines let expect of a phase, of which `base` and `new` are the trials; `None` on one
+    /// machine that is as it was, or where something was not measured.
+    #[must_use]
+    pub fn expected(
+        &self,
+        case: &Case<'_>,
+        base: &[&PhaseTrial<'_>],
+        new: &[&PhaseTrial<'_>],
+    ) -> Option<Expected> {
+        let speeds = covariate::speeds(base, new);
+        if !self.are_different() && !speeds.iter().any(Speed::has_changed) {
             return None;
+        }
+        let shares = Shares::of(base)?;
+        let of_figure = |figure: &Figure| {
+            speeds.iter().find(|speed| speed.figure.name == figure.name).map(|it| it.logarithm)
+        };
+        let bounds = covariate::bounds(&speeds);
+        if let Some(logarithm) = shares.mixed(&of_figure) {
+            return Some(Expected { logarithm, by: AdjustedBy::Yardstick, shares, bounds });
         }
         let device = ratio(
             device_read(&self.environments[0], case.targets[0]),
             device_read(&self.environments[1], case.targets[1]),
         )?;
-        let shares: Option<Vec<f64>> = base.iter().map(|it| computing_share(&it.record)).collect();
-        Some(expected(interval::mean(&shares?)?, self.memory?, device))
+        let logarithm = expected(shares.computing, self.memory?, device);
+        let is_other = self.are_different();
+        is_other.then_some(Expected { logarithm, by: AdjustedBy::ReadSpeed, shares, bounds })
     }
+}
+
+/// The speeds over all trials that both runs have.
+fn speeds(matching: &Matching<'_>) -> Vec<Speed> {
+    let [base, new] = [0, 1].map(|side| {
+        let cases = matching.cases.iter().map(|case| case.all_trials());
+        cases.flat_map(|mut sides| std::mem::take(&mut sides[side])).collect::<Vec<_>>()
+    });
+    covariate::speeds(&base, &new)
+}
+
+/// What the machines let expect of a phase.
+#[derive(Debug, Clone, Copy)]
+pub struct Expected {
+    /// Logarithm of how many times as good the new machine should be.
+    pub logarithm: f64,
+    /// By what that is known.
+    pub by: AdjustedBy,
+    /// What the phase's time was made of in the base.
+    pub shares: Shares,
+    /// Between which logarithms it lies whatever the time is made of.
+    pub bounds: Option<Interval>,
 }
 
 /// Logarithm of the speed that is expected where `share` of the time goes with `memory` and the rest
@@ -109,7 +168,7 @@ fn ratio(base: Option<f64>, new: Option<f64>) -> Option<f64> {
 }
 
 /// Share of a phase's time in which the application and the filesystem's threads computed.
-fn computing_share(phase: &PhaseRecord) -> Option<f64> {
+pub(super) fn computing_share(phase: &PhaseRecord) -> Option<f64> {
     let elapsed_ns = phase.elapsed_durable_ns.unwrap_or(phase.elapsed_return_ns);
     let cpu = &phase.cpu;
     let busy_ns = cpu.app_user_ns? + cpu.app_system_ns? + cpu.filesystem_ns.unwrap_or(0);

@@ -4,6 +4,7 @@
 use fsdyno_model::outcome::Outcome;
 use fsdyno_model::record::{PhaseRecord, Role};
 use fsdyno_model::result::{PhaseResult, RunResult, TargetResult, TrialResult};
+use fsdyno_model::yardstick::Yardstick;
 
 /// One phase of one trial.
 #[derive(Debug)]
@@ -14,6 +15,8 @@ pub struct PhaseTrial<'a> {
     pub record: PhaseRecord,
     /// As the document has it.
     pub result: &'a PhaseResult,
+    /// How fast the machine was on both sides of the trial.
+    pub yardstick: Option<&'a Yardstick>,
 }
 
 /// A target and a workload that both runs have.
@@ -61,6 +64,12 @@ impl<'a> Case<'a> {
         [0, 1].map(|side| self.all[side].iter().filter(|it| it.result.name == phase).collect())
     }
 
+    /// Every phase of every trial: of the base and of the new run.
+    #[must_use]
+    pub fn all_trials(&self) -> [Vec<&PhaseTrial<'a>>; 2] {
+        [0, 1].map(|side| self.all[side].iter().collect())
+    }
+
     /// Name of the metric that the new run shows for `phase`.
     #[must_use]
     pub fn primary_metric(&self, phase: &str) -> Option<&str> {
@@ -95,7 +104,8 @@ fn phase_trials<'a>(
             // As in summaries, the first of a name counts.
             if found[first..].iter().all(|known| known.result.name != phase.name) {
                 let record = phase.record();
-                found.push(PhaseTrial { number: trial.trial, record, result: phase });
+                let yardstick = trial.yardstick.as_ref();
+                found.push(PhaseTrial { number: trial.trial, record, result: phase, yardstick });
             }
         }
     }

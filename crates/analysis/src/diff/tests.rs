@@ -9,6 +9,7 @@ use fsdyno_model::record::{Role, TrialRecord};
 use fsdyno_model::result::RunInfo;
 use fsdyno_model::target::TargetSpec;
 use fsdyno_model::workload::WorkloadSpec;
+use fsdyno_model::yardstick::{Reading, Yardstick};
 
 use super::*;
 use crate::fixture;
@@ -258,6 +259,73 @@ fn another_machine_is_told_and_taken_out() {
     let told = diff(side(&base), side(&new), &options);
     assert_eq!(told.rows[0].verdict, DiffVerdict::Same);
     assert!(!told.is_slower);
+}
+
+/// Trials of one phase beside which computing takes `compute` and the device reads and writes in 100 µs;
+/// each trial takes as long as it and its machine take.
+fn timed(count: u32, compute: impl Fn(u32) -> f64, cpu_share: f64, work: f64) -> Vec<TrialRecord> {
+    let one = |trial: u32| {
+        let seconds = work * compute(trial) * noise(trial);
+        let mut record = fixture::trial("ext4", trial, &[("create", seconds)]);
+        let phase = &mut record.phases[0];
+        phase.cpu.app_user_ns = Some((seconds * cpu_share * 1e9) as u64);
+        phase.cpu.app_system_ns = Some(0);
+        let reading = |second: u32| Reading {
+            place: "/img".to_owned(),
+            started_unix_ns: u64::from(second),
+            compute_ns: Some(compute(trial) * noise(second)),
+            copy_ns_per_kib: Some(compute(trial) * noise(second + 1)),
+            device_read_ns: Some(1e5 * noise(second + 2)),
+            device_write_ns: Some(1e5 * noise(second + 3)),
+            device_flush_ns: Some(1e5 * noise(second + 4)),
+            ..Reading::default()
+        };
+        let (before, after) = (Some(reading(2 * trial)), Some(reading(2 * trial + 1)));
+        record.yardstick = Some(Yardstick { before, after });
+        record
+    };
+    (1..=count).map(one).collect()
+}
+
+#[test]
+fn the_yardstick_of_both_machines_is_taken_out() {
+    // All of it computes, and the new machine computes in half the time: 1.2 times the work is left.
+    let base = result("1", &["ext4"], &timed(4, |_| 1.0, 1.0, 1.0));
+    let mut new = result("2", &["ext4"], &timed(4, |_| 0.5, 1.0, 1.2));
+    new.run.environment.hostname = Some("other".to_owned());
+    let told = compared(&base, &new);
+    let row = &told.rows[0];
+    assert_eq!(row.verdict, DiffVerdict::Faster, "the plain ratio decides");
+    assert_eq!(row.adjusted_by, Some(AdjustedBy::Yardstick));
+    assert!((row.adjusted.unwrap().ratio * 1.2 - 1.0).abs() < 0.01, "{row:?}");
+    // Had it gone with the device, which is the same, all of the difference would be the run's own.
+    let between = row.between.unwrap();
+    assert!(between.low < 1.0 / 1.2 && between.low > 0.8, "{between:?}");
+    assert!(between.high > 2.0 / 1.2 && between.high < 1.72, "{between:?}");
+    assert!(told.warnings[0].message.contains("computing 2.00 times"), "{:?}", told.warnings);
+    let options = DiffOptions { adjusted: true, ..DiffOptions::default() };
+    assert_eq!(diff(side(&base), side(&new), &options).rows[0].verdict, DiffVerdict::Slower);
+}
+
+#[test]
+fn a_machine_that_changed_is_told_and_trials_are_compared_at_equal_readings() {
+    // One machine, whose speed sways by 10 % within the runs and is 8 % less in the second.
+    let swaying = |trial: u32| 1.0 + 0.1 * (f64::from(trial * 5 % 7) / 3.0 - 1.0);
+    let base = result("1", &["ext4"], &timed(14, swaying, 1.0, 1.0));
+    let new = result("2", &["ext4"], &timed(14, |trial| 1.08 * swaying(trial), 1.0, 1.05));
+    let told = compared(&base, &new);
+    let codes: Vec<&str> = told.warnings.iter().map(|warning| warning.code.as_str()).collect();
+    assert_eq!(codes, ["machine-changed"]);
+    let row = &told.rows[0];
+    assert_eq!(row.adjusted_by, Some(AdjustedBy::Regression));
+    let adjusted = row.adjusted.unwrap();
+    assert!((adjusted.ratio * 1.05 - 1.0).abs() < 0.005, "{row:?}");
+    assert!(adjusted.high.unwrap() < 1.0, "what swayed together is no noise: {row:?}");
+    assert!(row.ratio.unwrap().ratio < 0.9);
+    // As it was: nothing is adjusted.
+    let again = result("3", &["ext4"], &timed(14, swaying, 1.0, 1.05));
+    let told = compared(&base, &again);
+    assert!(told.warnings.is_empty() && told.rows[0].adjusted.is_none(), "{:?}", told.rows[0]);
 }
 
 #[test]

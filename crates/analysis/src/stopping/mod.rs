@@ -138,10 +138,14 @@ impl Found {
         let resolution = rule.resolution();
         let sentence = match (self.different, self.same) {
             (0, 0) => "there is nothing to compare".to_owned(),
+            (0, 1) => format!("the only comparison is the same within ±{resolution}"),
+            (1, 0) => "the only comparison shows a difference".to_owned(),
+            (0, 2) => format!("both comparisons are the same within ±{resolution}"),
+            (2, 0) => "both comparisons show a difference".to_owned(),
             (0, same) => format!("all {same} comparisons are the same within ±{resolution}"),
             (different, 0) => format!("all {different} comparisons show a difference"),
             (different, same) => format!(
-                "of {} comparisons {different} show a difference and {same} are the same within ±{resolution}",
+                "of {} comparisons, {different} told apart and {same} the same within ±{resolution}",
                 different + same
             ),
         };

@@ -80,7 +80,7 @@ fn what_is_clear_is_settled_at_the_first_look() {
     let mixed = trials(8, 0.002, &[[1.0, 1.0], [1.5, 1.0]]);
     assert_settled(
         decided(&plan, &mixed),
-        "of 3 comparisons 2 show a difference and 1 are the same within ±3 % after 8 trials",
+        "of 3 comparisons, 2 told apart and 1 the same within ±3 % after 8 trials",
     );
 }
 
@@ -100,7 +100,7 @@ fn what_is_not_clear_is_named() {
     assert_open(decided(&plan, &trials(4, 0.3, none)), &["create", "read"]);
     assert_settled(
         decided(&plan, &trials(9, 0.01, none)),
-        "all 2 comparisons are the same within ±3 % after 9 trials",
+        "both comparisons are the same within ±3 % after 9 trials",
     );
 }
 

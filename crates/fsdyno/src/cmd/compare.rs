@@ -33,7 +33,8 @@ spaces is a line for the shell. It runs in an empty directory on the target:
 
 TARGET is [LABEL=]FS[+log|+journal][/MKFS OPTIONS][:MOUNT OPTIONS][~AGE][@DEVICE], or
 [LABEL=]dir:PATH for a directory on whatever is mounted there (needs no root). Without @DEVICE a
-fresh loop image is made for each trial. AGE is what is done to the filesystem before the workload:
+fresh loop image is made for each trial; @disk:MODEL[:SIZE] is one that takes the time of another disk
+(fsdyno disk list). AGE is what is done to the filesystem before the workload:
 churn[(utilisation=80%,age=3,sizes=agrawal|mail|postmark|uniform,fanout=16,appended=25%)] or
 compilebench[(trees=10,rounds=30)]. Examples:
 
@@ -42,6 +43,7 @@ compilebench[(trees=10,rounds=30)]. Examples:
   fsdyno compare \"xfs/-d agcount=1 -l size=128m:logbsize=256k\" xfs+log
   fsdyno compare btrfs btrfs:compress=zstd@/dev/sdb --destroy /dev/sdb
   fsdyno compare ext4 ext4~churn 'ext4~churn(utilisation=95%,age=5)' -w small-files
+  fsdyno compare ext4@disk:hdd-7200-2007 xfs@disk:hdd-7200-2007
   fsdyno compare dir:/home dir:/mnt/nfs --workload compilebench:trees=10,runs=30
 
 Exit codes: 0 every trial completed, 1 some did not, or targets are not comparable under
@@ -214,6 +216,8 @@ impl Args {
         plan.seed = self.seed.unwrap_or(plan.seed);
         plan.directory.clone_from(&self.dir);
         plan.trace = self.running.trace.trace.unwrap_or(TraceMode::Explain);
+        plan.yardstick = !self.running.no_yardstick;
+        self.running.place.apply(&mut plan);
         if self.quick {
             plan.size_bytes = QUICK_SIZE_BYTES;
         }

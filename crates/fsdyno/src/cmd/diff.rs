@@ -7,6 +7,7 @@ use anyhow::Context as _;
 use fsdyno_analysis::diff::{DiffOptions, Side, TracedPhase, diff};
 use fsdyno_model::SCHEMA_VERSION;
 use fsdyno_model::diff::{DiffVerdict, RunDiff};
+use fsdyno_model::place;
 use fsdyno_model::result::RunResult;
 use fsdyno_report::exports::tables::{Needs, Timelines};
 
@@ -47,7 +48,7 @@ pub struct Args {
     #[arg(long, num_args = 2, value_names = ["BASE", "NEW"], action = clap::ArgAction::Append)]
     pair: Vec<String>,
 
-    /// Judge the ratios that are adjusted for the read speeds of two machines
+    /// Judge the ratios that are adjusted for the speeds of two machines, or of one that changed
     #[arg(long)]
     adjusted: bool,
 
@@ -97,6 +98,12 @@ impl Args {
     fn compare(&self) -> anyhow::Result<(RunDiff, bool)> {
         let base = self.load(&self.base)?;
         let new = self.load(&self.new)?;
+        let kind = |loaded: &Loaded| loaded.result.run.environment.measured;
+        let name = |loaded: &Loaded| format!("run {}", loaded.result.run.id);
+        let sides = ((&*name(&base), kind(&base)), (&*name(&new), kind(&new)));
+        if let Some(refusal) = place::refusal(sides.0, sides.1) {
+            anyhow::bail!(refusal);
+        }
         let options = DiffOptions {
             threshold: self.threshold,
             adjusted: self.adjusted,

@@ -1,7 +1,10 @@
-//! `fsdyno doctor`: what this machine can do, and what would mend each gap.
+//! `fsdyno doctor`: what this machine can do, and what would mend each gap; how noisy it is.
 
-use std::path::PathBuf;
+mod noise;
 
+use std::path::{Path, PathBuf};
+
+use fsdyno_guest::{accelerator, kernel, qemu};
 use fsdyno_lab::doctor::{self, Check, Status};
 
 use super::output;
@@ -14,6 +17,19 @@ pub struct Args {
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
 
+    /// Measure instead how noisy this machine is, and how many trials a difference of 1, 3 and 10 % will
+    /// need; about half a minute
+    #[arg(long)]
+    noise: bool,
+
+    /// With --noise: a first impression, in seconds
+    #[arg(long, hide = true, requires = "noise")]
+    quick: bool,
+
+    /// With --noise: no progress
+    #[arg(long, short, requires = "noise")]
+    quiet: bool,
+
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -23,11 +39,15 @@ impl Args {
     /// Does it; false when something is missing.
     ///
     /// # Errors
-    /// Those of the output.
+    /// Those of the output; a directory in which no noise can be measured.
     pub fn execute(self) -> anyhow::Result<bool> {
         let directory = self.dir.clone().unwrap_or_else(paths::default_image_directory);
+        if self.noise {
+            return self.measure_noise(&directory);
+        }
         let mut checks = doctor::checks(&directory);
         checks.push(block_traces());
+        checks.push(guests());
         let complete = checks.iter().all(|check| check.status != Status::Missing);
         if self.json {
             output::print(&serde_json::to_string_pretty(&checks)?)?;
@@ -51,6 +71,20 @@ impl Args {
     }
 }
 
+impl Args {
+    fn measure_noise(&self, directory: &Path) -> anyhow::Result<bool> {
+        let noise = noise::measure(directory, self.quick, self.quiet)?;
+        let text = if self.json {
+            fsdyno_report::noise::json(&noise)?
+        } else {
+            let options = output::table_options();
+            fsdyno_report::noise::render(&noise, options.width, options.unicode)
+        };
+        output::print(&text)?;
+        Ok(true)
+    }
+}
+
 /// Without them everything is measured and less explained.
 fn block_traces() -> Check {
     let unavailable = fsdyno_trace::capture::unavailable();
@@ -60,4 +94,30 @@ fn block_traces() -> Check {
     };
     let detail = unavailable.unwrap_or_else(|| "can be taken, through tracefs".to_owned());
     Check { name: "block traces".to_owned(), status, detail, mend }
+}
+
+/// Without them everything is measured under this machine's own kernel.
+fn guests() -> Check {
+    let found = qemu::find().and_then(|qemu| Ok((qemu, kernel::choose(None, Path::new("/"))?)));
+    let name = "guests".to_owned();
+    match found {
+        Ok((qemu, kernel)) => {
+            let accelerated = match accelerator::unavailable() {
+                None => "kvm is tried first".to_owned(),
+                Some(error) => format!("emulated ({error})"),
+            };
+            let detail = format!(
+                "--in guest boots Linux {} under QEMU {}, {accelerated}",
+                kernel.release, qemu.version
+            );
+            Check { name, status: Status::Ok, detail, mend: None }
+        }
+        Err(error) => {
+            // The sentences end with what mends it.
+            let (detail, mend) = error.split_once(": ").unwrap_or((&error, ""));
+            let (detail, mend) = (format!("--in guest: {detail}"), mend.to_owned());
+            let mend = Some(mend).filter(|mend| !mend.is_empty());
+            Check { name, status: Status::Warn, detail, mend }
+        }
+    }
 }

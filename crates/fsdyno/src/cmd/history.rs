@@ -10,6 +10,7 @@ use fsdyno_report::history as report;
 
 use super::output::{self, StoreArgs};
 use crate::bad_input;
+use crate::run::progress::say;
 use crate::store::Store;
 
 /// Runs that are looked at when nothing is said.
@@ -75,9 +76,22 @@ impl Args {
         let mut lines = store.runs()?;
         let first = lines.len().saturating_sub(self.last);
         let mut runs = Vec::new();
+        let mut stored = Vec::new();
         for line in lines.drain(first..) {
+            let environment = store.run(Some(&line.id))?.environment;
+            stored.push((line, environment));
+        }
+        let kind = stored.last().map(|(_, environment)| environment.measured);
+        let count = stored.len();
+        stored.retain(|(_, environment)| Some(environment.measured) == kind);
+        if let (Some(kind), left_out @ 1..) = (kind, count - stored.len()) {
+            say(&format!(
+                "{left_out} runs are left out: the latest was measured {kind}, these were not"
+            ));
+        }
+        for (line, environment) in stored {
             runs.push(HistoryRun {
-                hostname: store.run(Some(&line.id))?.environment.hostname,
+                hostname: environment.hostname,
                 trials: store.trials(&line.id)?,
                 started_unix_ns: line.started_unix_ns,
                 id: line.id,

@@ -2,12 +2,14 @@
 
 use clap::ValueEnum;
 use fsdyno_model::metric;
+use fsdyno_model::published::Scale;
 use fsdyno_report::audit;
 use fsdyno_report::list::{self, ListFormat};
+use fsdyno_report::then_and_now;
 use fsdyno_workload::catalog;
 
 use super::output;
-use crate::{bad_input, catalogue};
+use crate::{bad_input, catalogue, published};
 
 /// Arguments of `fsdyno list`.
 #[derive(Debug, clap::Args)]
@@ -16,11 +18,11 @@ pub struct Args {
     #[arg(value_enum, default_value_t = What::Workloads)]
     what: What,
 
-    /// One workload in full, of the catalogue or of a file: what it times, its parameters
+    /// One workload in full, of the catalogue or of a file: what it times, its parameters; or one plan
     #[arg(value_name = "NAME|FILE.toml")]
     name: Option<String>,
 
-    /// Print the text that defines a workload, as a starting point for one of your own
+    /// Print the text that defines a workload or a plan, as a starting point for one of your own
     #[arg(long, requires = "name", conflicts_with_all = ["markdown", "json"])]
     toml: bool,
 
@@ -43,6 +45,8 @@ enum What {
     Devices,
     /// What is measured
     Metrics,
+    /// Published comparisons that can be repeated (fsdyno run --published NAME)
+    Plans,
     /// What is compared before a verdict, and how it is judged
     Audit,
 }
@@ -53,9 +57,9 @@ impl Args {
     /// # Errors
     /// Bad input: no such entry; those of the output.
     pub fn execute(self) -> anyhow::Result<bool> {
-        if self.name.is_some() && self.what != What::Workloads {
+        if self.name.is_some() && !matches!(self.what, What::Workloads | What::Plans) {
             return Err(bad_input(
-                "only a workload can be shown alone: fsdyno list workloads NAME",
+                "only a workload or a plan can be shown alone: fsdyno list workloads NAME",
             ));
         }
         if self.what == What::Devices && self.markdown {
@@ -76,6 +80,8 @@ impl Args {
             (What::Filesystems, _) => list::filesystems(&catalogue::filesystems(), form),
             (What::Metrics, _) => list::metrics(metric::ALL, form),
             (What::Audit, _) => audit::rules_page(form),
+            (What::Plans, Some(name)) => published::text(name)?.to_owned(),
+            (What::Plans, None) => plans(form)?,
             (What::Devices, _) => return self.devices(),
         };
         output::print(&text)?;
@@ -106,6 +112,16 @@ impl Args {
         output::print(&list::columns(&head, &rows, output::table_options().width))?;
         Ok(true)
     }
+}
+
+/// The published comparisons.
+fn plans(form: ListFormat) -> anyhow::Result<String> {
+    let entries = published::plans(Scale::Day)?;
+    let entries: Vec<then_and_now::PlanEntry<'_>> = entries
+        .iter()
+        .map(|(name, plan, published)| then_and_now::PlanEntry { name, plan, published })
+        .collect();
+    Ok(then_and_now::plans(&entries, form))
 }
 
 /// The text that defines a workload.

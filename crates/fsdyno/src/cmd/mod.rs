@@ -6,8 +6,10 @@ mod compare;
 mod completions;
 mod dataset;
 mod diff;
+mod disk;
 mod doctor;
 mod dry_run;
+mod guest_init;
 mod history;
 mod list;
 mod man;
@@ -66,6 +68,8 @@ pub enum Verb {
     Runs(runs::Args),
     /// List workloads, filesystems, devices, metrics or rules of the audit
     List(list::Args),
+    /// List, check and serve models of disks
+    Disk(disk::Args),
     /// Make a dataset for compilebench
     Dataset(dataset::Args),
     /// Say what this machine can do and how to mend what it cannot
@@ -81,6 +85,9 @@ pub enum Verb {
     /// Run the phases of one trial: a spec on standard input, records on standard output
     #[command(hide = true)]
     Runner(runner::Args),
+    /// Be the first process of a guest
+    #[command(hide = true)]
+    GuestInit(guest_init::Args),
 }
 
 impl Verb {
@@ -103,6 +110,7 @@ impl Verb {
             Verb::Trace(args) => args.execute(),
             Verb::Runs(args) => args.execute(),
             Verb::List(args) => args.execute(),
+            Verb::Disk(args) => args.execute(),
             Verb::Dataset(args) => args.execute(),
             Verb::Doctor(args) => args.execute(),
             Verb::Selftest(args) => args.execute(),
@@ -110,6 +118,7 @@ impl Verb {
             Verb::Completions(args) => args.execute(),
             Verb::Man(args) => args.execute(),
             Verb::Runner(args) => args.execute(),
+            Verb::GuestInit(args) => args.execute(),
         }
     }
 }

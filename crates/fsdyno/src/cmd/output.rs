@@ -9,11 +9,14 @@ use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 use fsdyno_model::audit::{Fairness, WorkloadAudit};
 use fsdyno_model::outcome::{NOT_STARTED, Outcome};
+use fsdyno_model::place::{Accelerator, Where};
 use fsdyno_model::plan::Plan;
+use fsdyno_model::published::Scale;
 use fsdyno_model::record::{Role, TrialRecord};
 use fsdyno_model::result::{RunInfo, RunResult, TrialResult};
 use fsdyno_model::stop::StopReason;
 use fsdyno_model::trace::TraceMode;
+use fsdyno_model::units;
 use fsdyno_model::workload::WorkloadSpec;
 use fsdyno_report::originals::{self, OriginalFormat, Setting};
 use fsdyno_report::table::TableOptions;
@@ -101,8 +104,52 @@ pub struct RunningArgs {
     #[arg(long, env = "FSDYNO_KEEP_AGED", value_parser = clap::builder::FalseyValueParser::new())]
     pub keep_aged: bool,
 
+    /// Do not time processor and device before and after each trial
+    #[arg(long, env = "FSDYNO_NO_YARDSTICK", value_parser = clap::builder::FalseyValueParser::new())]
+    pub no_yardstick: bool,
+
     #[command(flatten)]
     pub trace: TraceArgs,
+
+    #[command(flatten)]
+    pub place: PlaceArgs,
+}
+
+/// Where trials run.
+#[derive(Debug, Clone, Args)]
+pub struct PlaceArgs {
+    /// Run trials on this machine, or in virtual machines that are made for each of them, which takes
+    /// QEMU and no root [default: as in the plan, or host]
+    #[arg(long = "in", value_name = "host|guest", value_parser = Where::parse)]
+    pub place: Option<Where>,
+
+    /// Kernel of the guests: a kernel image, or a .deb that is unpacked and not installed
+    /// [default: the newest that is installed]
+    #[arg(long, value_name = "FILE")]
+    pub kernel: Option<PathBuf>,
+
+    /// What carries out the guests' instructions [default: kvm where it works]
+    #[arg(long, value_name = "kvm|tcg", value_parser = Accelerator::parse)]
+    pub accelerator: Option<Accelerator>,
+
+    /// Memory of a guest [default: 1GiB]
+    #[arg(long, value_name = "SIZE", value_parser = bytes)]
+    pub guest_memory: Option<u64>,
+}
+
+fn bytes(text: &str) -> Result<u64, String> {
+    units::parse_bytes(text).map_err(|error| error.to_string())
+}
+
+impl PlaceArgs {
+    /// Puts what was given into a plan.
+    pub fn apply(&self, plan: &mut Plan) {
+        let place = &mut plan.place;
+        place.kind = self.place.unwrap_or(place.kind);
+        place.kernel = self.kernel.clone().or(place.kernel.take());
+        place.accelerator = self.accelerator.or(place.accelerator);
+        place.memory_bytes = self.guest_memory.unwrap_or(place.memory_bytes);
+    }
 }
 
 /// Which trials are traced.
@@ -112,6 +159,12 @@ pub struct TraceArgs {
     /// [default: as in the plan, or explain]
     #[arg(long, value_name = "explain|all|none", env = "FSDYNO_TRACE", value_parser = trace_mode())]
     pub trace: Option<TraceMode>,
+}
+
+/// Reads the scale of a published comparison.
+pub fn scale() -> impl TypedValueParser<Value = Scale> {
+    PossibleValuesParser::new(Scale::ALL.map(Scale::word))
+        .map(|word| Scale::ALL.into_iter().find(|it| it.word() == word).unwrap_or_default())
 }
 
 fn trace_mode() -> impl TypedValueParser<Value = TraceMode> {

@@ -5,12 +5,13 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Context as _;
+use fsdyno_model::record::Warning;
 use fsdyno_model::report_data::ReportData;
 use fsdyno_model::result::RunResult;
 use fsdyno_report::exports::tables::{Value, results};
 use fsdyno_report::rows::{self, Cell};
 use rusqlite::limits::Limit;
-use rusqlite::types::{ToSqlOutput, ValueRef};
+use rusqlite::types::{Null, ToSqlOutput, ValueRef};
 use rusqlite::{Connection, OpenFlags, Statement, ToSql};
 
 use super::output::{self, StoreArgs};
@@ -40,7 +41,7 @@ pub struct Args {
 
 const AFTER_HELP: &str = "\
 Nothing can be changed. Besides the tables of the database (docs/FORMAT.md) there are trials, phases, \
-operations, samples and warnings with run, workload, target and trial in every row; results, a row for \
+operations, samples, warnings and yardstick with run, workload, target and trial in every row; results, a row for \
 each figure of each trial; and summary, the medians with their intervals (docs/EXPORTS.md).
 
 Examples:
@@ -71,9 +72,10 @@ impl Args {
             sql => sql.to_owned(),
         };
         let is_named = |table: &str| sql.to_ascii_lowercase().contains(table);
-        let (with_results, with_summary) = (is_named("results"), is_named("summary"));
-        if with_results || with_summary {
-            fill(&connection, &store, with_results, with_summary)?;
+        let wanted: Vec<Filled> =
+            FILLED.iter().copied().filter(|(table, _)| is_named(table)).collect();
+        if !wanted.is_empty() {
+            fill(&connection, &store, &wanted)?;
         }
         self.print(&answer(&connection, &sql)?)?;
         Ok(true)
@@ -126,13 +128,15 @@ fn open(path: &Path) -> anyhow::Result<Connection> {
     opened().with_context(|| format!("cannot read the results database {}", path.display()))
 }
 
+/// A table that is computed from the records, and what fills it from one run.
+type Filled = (&'static str, fn(&Connection, &RunResult) -> anyhow::Result<()>);
+
+/// The list.
+const FILLED: [Filled; 3] =
+    [("results", fill_results), ("summary", fill_summary), ("warnings", fill_warnings)];
+
 /// Fills the tables that are computed from the records, of all runs.
-fn fill(
-    connection: &Connection,
-    store: &Store,
-    with_results: bool,
-    with_summary: bool,
-) -> anyhow::Result<()> {
+fn fill(connection: &Connection, store: &Store, wanted: &[Filled]) -> anyhow::Result<()> {
     connection.execute_batch("BEGIN")?;
     for line in store.runs()? {
         let id = &line.id;
@@ -144,19 +148,17 @@ fn fill(
                 continue;
             }
         };
-        if with_summary {
-            fill_summary(connection, &result)?;
-        }
-        if with_results {
-            fill_results(connection, result)?;
+        for (_, fill) in wanted {
+            fill(connection, &result)?;
         }
     }
     connection.execute_batch("COMMIT")?;
     Ok(())
 }
 
-fn fill_results(connection: &Connection, result: RunResult) -> anyhow::Result<()> {
+fn fill_results(connection: &Connection, result: &RunResult) -> anyhow::Result<()> {
     let mut insert = insert(connection, "results", results::TABLE.columns.len())?;
+    let result = result.clone();
     let data =
         ReportData { result, comparisons: Vec::new(), curves: Vec::new(), timelines: Vec::new() };
     (results::TABLE.rows)(&[data], &mut |row| {
@@ -185,6 +187,21 @@ fn fill_summary(connection: &Connection, result: &RunResult) -> anyhow::Result<(
             row.best,
             row.tied_with_best,
         ])?;
+    }
+    Ok(())
+}
+
+fn fill_warnings(connection: &Connection, result: &RunResult) -> anyhow::Result<()> {
+    let mut insert = insert(connection, "warnings", 7)?;
+    let run = &result.run.id;
+    for Warning { code, message, advice } in &result.run.warnings {
+        insert.execute((run, Null, Null, Null, code, message, advice))?;
+    }
+    for trial in &result.trials {
+        let (workload, target, number) = (&trial.workload, &trial.target, trial.trial);
+        for Warning { code, message, advice } in &trial.warnings {
+            insert.execute((run, workload, target, number, code, message, advice))?;
+        }
     }
     Ok(())
 }

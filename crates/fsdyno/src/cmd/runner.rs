@@ -12,6 +12,8 @@ impl Args {
     /// When signal handlers cannot be installed.
     pub fn execute(self) -> anyhow::Result<bool> {
         fsdyno_sys::process::install_signal_handlers()?;
+        // Where it is not allowed, the kernel chooses by size alone.
+        let _ = fsdyno_sys::process::prefer_when_memory_is_short();
         let code = fsdyno_workload::runner::serve(std::io::stdin(), std::io::stdout());
         Ok(code == 0)
     }

@@ -11,6 +11,7 @@ use clap::Subcommand;
 use fsdyno_analysis::interval;
 use fsdyno_analysis::selftest::{self, Experiment, Share};
 use fsdyno_analysis::series::WorkloadOrder;
+use fsdyno_lab::workspace::Workspace;
 use fsdyno_model::param::Params;
 use fsdyno_model::plan::Plan;
 use fsdyno_model::target::{Ground, TargetSpec};
@@ -178,17 +179,18 @@ impl Outcome {
 
 impl Common {
     fn run(&self, slowdowns: &[u32]) -> anyhow::Result<bool> {
-        let place = Place::make(self.dir.clone().unwrap_or_else(paths::default_image_directory))?;
-        let files = files_of_a_trial(&place.path)?;
+        let directory = self.dir.clone().unwrap_or_else(paths::default_image_directory);
+        let place = place(&directory, "selftest")?;
+        let files = files_of_a_trial(place.directory())?;
         let mut outcomes = Vec::new();
         for slowdown in slowdowns {
-            let experiments = self.experiments(&place.path, files, *slowdown)?;
+            let experiments = self.experiments(place.directory(), files, *slowdown)?;
             outcomes.push(Outcome { slowdown: *slowdown, experiments });
             if fsdyno_sys::process::interrupted() {
                 break;
             }
         }
-        drop(place);
+        place.close().map_err(|left| anyhow::anyhow!("cannot remove {}", left.join("; ")))?;
         if self.json {
             let each: Vec<_> = outcomes.iter().map(Outcome::json).collect();
             let whole = json!({ "trials": self.trials, "outcomes": each });
@@ -234,6 +236,8 @@ impl Common {
         plan.stop = None;
         plan.trials = self.trials * self.experiments;
         plan.trace = TraceMode::None;
+        // A reading would take several times as long as a trial.
+        plan.yardstick = false;
         plan.directory = Some(place.to_owned());
         for label in ["plain", SLOWED] {
             let path = place.join(label);
@@ -272,26 +276,15 @@ fn files_of_a_trial(place: &Path) -> anyhow::Result<u64> {
     Ok(u64::try_from(TRIAL.as_nanos() / each.as_nanos().max(1)).unwrap_or(u64::MAX).max(100))
 }
 
-/// A directory of our own, gone at the end.
-struct Place {
-    path: PathBuf,
-}
-
-impl Place {
-    fn make(parent: PathBuf) -> anyhow::Result<Place> {
-        let path = parent.join(format!("fsdyno-selftest-{}", std::process::id()));
-        std::fs::create_dir(&path)
-            .map_err(|error| bad_input(format!("cannot make {}: {error}", path.display())))?;
-        // Targets are found by their path, from wherever.
-        let path = path.canonicalize().with_context(|| path.display().to_string())?;
-        Ok(Place { path })
+/// A directory of our own below `parent`, recorded as that of a run, so that it is found whatever ends us;
+/// `purpose` is part of its name.
+pub(super) fn place(parent: &Path, purpose: &str) -> anyhow::Result<Workspace> {
+    if !parent.is_dir() {
+        let shown = parent.display();
+        return Err(bad_input(format!("{shown} is no directory: name one that exists (--dir)")));
     }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        if let Err(error) = std::fs::remove_dir_all(&self.path) {
-            eprintln!("fsdyno: cannot remove {}: {error}", self.path.display());
-        }
-    }
+    let state = paths::state_directory()?;
+    run::tell_leftovers(&state);
+    let id = format!("{purpose}-{}", std::process::id());
+    Workspace::open(&id, parent, &state, &[]).map_err(bad_input)
 }

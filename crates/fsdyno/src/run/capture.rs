@@ -107,9 +107,14 @@ impl TrialTrace {
 /// Name of the file of the trace of a trial.
 #[must_use]
 pub fn file_name(plan: &Plan, planned: &Planned) -> String {
+    format!("{}.{EXTENSION}", safe_name(plan, planned))
+}
+
+/// A name for what is kept of one trial beside the database.
+pub fn safe_name(plan: &Plan, planned: &Planned) -> String {
     let target = safe(&plan.targets[planned.target_index].label);
     let workload = safe(&plan.workloads[planned.workload_index].label);
-    format!("{:04}-{target}-{workload}.{EXTENSION}", planned.order)
+    format!("{:04}-{target}-{workload}", planned.order)
 }
 
 /// `label` with what is not a letter, a digit, a point, an equals sign or a plus sign replaced.

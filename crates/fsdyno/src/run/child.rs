@@ -12,7 +12,9 @@ use fsdyno_model::activity::Activity;
 use fsdyno_model::age::AgeRecord;
 use fsdyno_model::record::{PhaseRecord, VerifyRecord, Warning};
 use fsdyno_model::wire::{self, Manifest, Message, Reply, Spec};
-use fsdyno_sys::process;
+use fsdyno_sys::child::KILL_GRACE;
+use fsdyno_sys::process::ProcessIdentity;
+use fsdyno_sys::{process, waiting};
 
 /// How often the parent looks for an interruption and the deadline.
 const TICK: Duration = Duration::from_millis(50);
@@ -43,6 +45,11 @@ pub enum End {
     Interrupted,
     /// It was stopped at the deadline.
     TimedOut,
+    /// It was killed for either reason and does not end: it waits for a device that does not answer.
+    Stuck {
+        /// Its processes, and what they are doing.
+        found: String,
+    },
 }
 
 /// All that a runner said.
@@ -126,6 +133,11 @@ pub fn run(
     };
     let runner = Runner { child: &mut child, input, messages };
     let heard = hear(runner, deadline, &mut attendance, &mut answer);
+    if let Some(stuck @ End::Stuck { .. }) = heard {
+        // Nobody waits for it any more: that would last as long as the device pleases.
+        answer.end = stuck;
+        return Ok(answer);
+    }
     let status = child.wait().context("cannot wait for the phase runner")?;
     let stderr = stderr.join().unwrap_or_default();
     answer.end = heard.unwrap_or_else(|| End::Failed {
@@ -150,7 +162,7 @@ fn hear(
     answer: &mut Answer,
 ) -> Option<End> {
     let Runner { child, mut input, messages } = runner;
-    let mut stopping: Option<(End, Instant)> = None;
+    let mut stopping: Option<Stopping> = None;
     let mut end = None;
     loop {
         match messages.recv_timeout(TICK) {
@@ -192,11 +204,15 @@ fn hear(
         match &stopping {
             None => {
                 if let Some(why) = reason_to_stop(deadline) {
+                    let family = waiting::family(child.id());
                     let _ = process::kill_group(child.id(), process::Signal::TERM);
-                    stopping = Some((why, Instant::now()));
+                    stopping = Some(Stopping { why, since: Instant::now(), family });
                 }
             }
-            Some((_, since)) if since.elapsed() > GRACE => {
+            Some(it) if it.since.elapsed() > GRACE + KILL_GRACE => {
+                return Some(End::Stuck { found: waiting::describe(child.id()) });
+            }
+            Some(it) if it.since.elapsed() > GRACE => {
                 let _ = process::kill_group(child.id(), process::Signal::KILL);
             }
             Some(_) => {}
@@ -205,8 +221,35 @@ fn hear(
     match stopping {
         // It may have finished in the moment in which it was asked to stop.
         Some(_) if end == Some(End::Finished) => end,
-        Some((why, _)) => Some(why),
+        Some(stopping) => Some(stopping.end()),
         None => end,
+    }
+}
+
+/// A runner that was asked to stop.
+struct Stopping {
+    why: End,
+    since: Instant,
+    /// It and the programs that it had started.
+    family: Vec<ProcessIdentity>,
+}
+
+impl Stopping {
+    /// Waits until its programs are gone as well: it kills them itself, but may have been killed before it
+    /// could; and one that waits for a device that does not answer stays, and holds the target.
+    fn end(self) -> End {
+        let since = Instant::now();
+        loop {
+            if since.elapsed() > Duration::from_secs(1) {
+                // Those that may not be signalled are told below.
+                self.family.iter().for_each(|it| drop(process::kill(it)));
+            }
+            match waiting::describe_living(&self.family) {
+                None => return self.why,
+                Some(found) if since.elapsed() > KILL_GRACE => return End::Stuck { found },
+                Some(_) => std::thread::sleep(TICK),
+            }
+        }
     }
 }
 

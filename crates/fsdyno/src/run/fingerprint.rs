@@ -4,20 +4,20 @@
 
 use std::collections::BTreeMap;
 use std::ffi::CStr;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::Context as _;
 use fsdyno_lab::workspace::Workspace;
 use fsdyno_model::environment::Environment;
 use fsdyno_model::payload::Payload;
 use fsdyno_model::plan::Plan;
-use fsdyno_model::target::{DeviceSpec, Ground};
 use fsdyno_sys::caches::{self, CacheLevel};
 use fsdyno_sys::calls::{Calls as _, Real};
 use fsdyno_sys::{Errno, SysError};
 use fsdyno_workload::contents::PayloadBuffer;
 use fsdyno_workload::read_speed::{self, Source};
 
+use super::place::{self, Place};
 use super::progress;
 
 const FILE: &CStr = c"read-speed";
@@ -45,15 +45,6 @@ impl Limits {
         }
         Limits { cached: 400 * MS, ground: 450 * MS }
     }
-}
-
-/// What a disk is read through.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-enum Place {
-    /// A file in this directory of the run's.
-    Below(PathBuf),
-    /// The block device itself.
-    Device(PathBuf),
 }
 
 /// Measures and notes in `environment`. What cannot be measured is null there; why is told on standard
@@ -89,23 +80,11 @@ fn known(what: &str, measured: anyhow::Result<Option<f64>>, quiet: bool) -> Opti
 
 /// Every disk that the plan's targets lie on, by the name that the user knows it by.
 fn grounds(plan: &Plan, workspace: &Workspace) -> BTreeMap<String, Result<Place, String>> {
-    let mut grounds = BTreeMap::new();
-    let shown = |path: &Path| path.display().to_string();
-    for target in &plan.targets {
-        match &target.ground {
-            Ground::Directory { path } if path.is_dir() => {
-                let below = workspace.directory_below(path).map(Place::Below);
-                grounds.insert(shown(path), below);
-            }
-            Ground::Fresh(fresh) if matches!(fresh.device, DeviceSpec::LoopImage { .. }) => {
-                let images = workspace.directory().to_owned();
-                grounds.insert(shown(&super::image_directory(plan)), Ok(Place::Below(images)));
-            }
-            Ground::Directory { .. } | Ground::Fresh(_) => {}
-        }
-    }
+    let of_targets = plan.targets.iter().filter_map(|it| place::of_target(plan, workspace, it));
+    let mut grounds: BTreeMap<_, _> = of_targets.collect();
+    // Those of journals too.
     for path in plan.devices().filter(|path| path.exists()) {
-        grounds.insert(shown(path), Ok(Place::Device(path.to_owned())));
+        grounds.insert(place::shown(path), Ok(Place::Device(path.to_owned())));
     }
     grounds
 }
@@ -163,7 +142,7 @@ fn open(directory: &Path) -> anyhow::Result<std::os::fd::OwnedFd> {
 
 #[cfg(test)]
 mod tests {
-    use fsdyno_model::target::TargetSpec;
+    use fsdyno_model::target::{Ground, TargetSpec};
 
     use super::*;
 

@@ -1,16 +1,20 @@
 //! Running a plan: readiness, order, trials, records kept as they are made.
 
+mod boots;
 mod calibration;
 mod capture;
 pub mod child;
 mod explain;
 mod fingerprint;
+pub mod guest;
 pub mod outlook;
+mod place;
 pub mod progress;
 pub mod schedule;
 pub mod stopping;
 pub mod trial;
 mod warning;
+mod yardstick;
 
 pub use warning::larger_images;
 
@@ -22,17 +26,21 @@ use fsdyno_lab::readiness::{self, Conditions, Readiness};
 use fsdyno_lab::reclaim::{self, Reclaimed};
 use fsdyno_lab::snapshot;
 use fsdyno_lab::workspace::Workspace;
+use fsdyno_model::environment::Environment;
 use fsdyno_model::outcome::Outcome;
 use fsdyno_model::plan::Plan;
 use fsdyno_model::record::{Role, TrialRecord};
+use fsdyno_model::yardstick::Yardstick;
 use fsdyno_sys::{clock, process};
 
 use crate::store::{Store, StoredRun};
 use crate::{bad_input, bad_inputs, paths};
 use explain::Explain;
+use guest::Guests;
 use progress::{Bounds, Progress, Step};
 use schedule::Planned;
 use stopping::Stopping;
+use yardstick::Readings;
 
 /// What a run needs besides its plan.
 #[derive(Debug, Clone)]
@@ -67,11 +75,7 @@ pub fn start(plan: &Plan, options: &RunOptions, store: &mut Store) -> anyhow::Re
     process::install_signal_handlers().context("cannot install signal handlers")?;
     let id = new_identifier();
     let ground = Ground::prepare(&id, plan, options)?;
-    let mut environment = fsdyno_lab::environment::environment(
-        env!("CARGO_PKG_VERSION"),
-        Some(&image_directory(plan)),
-    );
-    fingerprint::measure(plan, &ground.workspace, &mut environment, options.quiet);
+    let environment = ground.environment(plan, options);
     let run = StoredRun {
         id,
         started_unix_ns: clock::wall_ns(),
@@ -95,15 +99,22 @@ pub fn start(plan: &Plan, options: &RunOptions, store: &mut Store) -> anyhow::Re
     Ok(run.id)
 }
 
-/// Goes on with a run that was interrupted; trials that ended otherwise are left as they are.
+/// Goes on with a run that was interrupted; trials that ended otherwise are left as they are. That the
+/// machine was rebooted meanwhile is noted with the run.
 ///
 /// # Errors
-/// As [`start`].
+/// As [`start`]; bad input where kernel or processor have changed.
 pub fn resume(run: &StoredRun, options: &RunOptions, store: &mut Store) -> anyhow::Result<()> {
     process::install_signal_handlers().context("cannot install signal handlers")?;
-    let ground = Ground::prepare(&run.id, &run.plan, options)?;
     let finished = store.trials(&run.id)?;
-    go_on(run, &finished, ground, options, store)
+    let done = finished.iter().filter(|record| record.outcome.is_final()).count();
+    let mut run = run.clone();
+    let is_elsewhere = boots::go_on_here(&mut run, done)?;
+    let ground = Ground::prepare(&run.id, &run.plan, options)?;
+    if is_elsewhere {
+        store.amend_run(&run)?;
+    }
+    go_on(&run, &finished, ground, options, store)
 }
 
 /// What must be there before the first trial.
@@ -111,28 +122,55 @@ struct Ground {
     /// For each target.
     ready: Vec<Readiness>,
     workspace: Workspace,
+    /// Where trials run in guests.
+    guests: Option<Guests>,
 }
 
 impl Ground {
     /// Removes what dead runs left behind, looks at every target and makes the workspace.
     fn prepare(id: &str, plan: &Plan, options: &RunOptions) -> anyhow::Result<Ground> {
         let state = paths::state_directory()?;
-        for leftover in reclaim_leftovers(&state) {
-            let what = leftover.what;
-            progress::say(&match leftover.error {
-                None => format!("removed {what} of a run that was killed"),
-                Some(error) => format!("cannot remove {what} of a run that was killed: {error}"),
-            });
-        }
+        tell_leftovers(&state);
         if options.keep_aged && paths::aged_directory().is_none() {
             return Err(bad_input(
                 "--keep-aged: there is no cache directory that is yours alone: set XDG_CACHE_HOME",
             ));
         }
-        let ready = readiness_of(plan, options)?;
+        let parts = plan.place.is_guest().then(|| guest::parts(plan)).transpose()?;
+        let ready = readiness_of(plan, options, parts.as_ref())?;
         let workspace = Workspace::open(id, &image_directory(plan), &state, &options.destroy)
             .map_err(anyhow::Error::msg)?;
-        Ok(Ground { ready, workspace })
+        let guests = parts.map(|it| it.prepare(plan, &workspace, options.quiet)).transpose()?;
+        if let Some(guests) = guests.as_ref().filter(|_| !options.quiet) {
+            progress::say(&guests.text());
+        }
+        Ok(Ground { ready, workspace, guests })
+    }
+
+    /// What is measured, read and timed at the start of a run.
+    fn environment(&self, plan: &Plan, options: &RunOptions) -> Environment {
+        if let Some(guests) = &self.guests {
+            // Its programs are those of this machine.
+            let tools = fsdyno_lab::environment::tool_versions();
+            return Environment { tools, ..guests.environment.clone() };
+        }
+        let mut environment = fsdyno_lab::environment::environment(
+            env!("CARGO_PKG_VERSION"),
+            Some(&image_directory(plan)),
+        );
+        fingerprint::measure(plan, &self.workspace, &mut environment, options.quiet);
+        environment
+    }
+}
+
+/// Removes what dead runs left behind, and says what that was.
+pub fn tell_leftovers(state_directory: &Path) {
+    for leftover in reclaim_leftovers(state_directory) {
+        let what = leftover.what;
+        progress::say(&match leftover.error {
+            None => format!("removed {what} of a run that was killed"),
+            Some(error) => format!("cannot remove {what} of a run that was killed: {error}"),
+        });
     }
 }
 
@@ -152,12 +190,22 @@ pub fn reclaim_leftovers(state_directory: &Path) -> Vec<Reclaimed> {
     reclaim::reclaim(state_directory).into_iter().chain(traces).chain(aged).collect()
 }
 
-fn readiness_of(plan: &Plan, options: &RunOptions) -> anyhow::Result<Vec<Readiness>> {
+fn readiness_of(
+    plan: &Plan,
+    options: &RunOptions,
+    parts: Option<&guest::Parts>,
+) -> anyhow::Result<Vec<Readiness>> {
     let conditions =
         Conditions::of_this_process(&image_directory(plan), plan.size_bytes, &options.destroy);
-    let ready: Vec<Readiness> =
-        plan.targets.iter().map(|target| readiness::readiness(target, &conditions)).collect();
+    let of_target = |target| match parts {
+        Some(parts) => guest::readiness::readiness(target, plan, parts),
+        None => readiness::readiness(target, &conditions),
+    };
+    let ready: Vec<Readiness> = plan.targets.iter().map(of_target).collect();
     let mut errors: Vec<String> = Vec::new();
+    if parts.is_some() {
+        errors.extend(plan.workloads.iter().filter_map(guest::readiness::workload_error));
+    }
     for (target, readiness) in plan.targets.iter().zip(&ready) {
         if let Readiness::Refuse { error } = readiness {
             errors.push(format!("{}: {error}", target.label));
@@ -229,6 +277,8 @@ fn trials(
         aged_directory: paths::aged_directory(),
         keep_aged: options.keep_aged,
     };
+    let mut readings = Readings::new(plan, &ground.workspace, options.quiet);
+    let consoles = store.console_directory(&run.id);
     let started = Instant::now();
     let calibration = calibration::Calibration::new(run);
     let explain = Explain::new(plan, schedule);
@@ -245,14 +295,21 @@ fn trials(
             continue;
         }
         progress.begin(&planned.name(plan), step);
+        let next = schedule.get(index + 1);
         let not_started = not_started(plan, &ground.ready[planned.target_index], started);
         let (record, leftover) = match not_started {
-            Some(outcome) => (planned.record(plan, outcome), None),
-            None => trial::execute(&setting, planned, &mut |stage, done| {
-                progress.at(step.case, stage, done);
-            }),
+            Some(outcome) => {
+                let record = planned.record(plan, outcome);
+                store.put_trial(&run.id, &record)?;
+                (record, None)
+            }
+            None => {
+                let mut tell = |stage: &str, done| progress.at(step.case, stage, done);
+                let guests = ground.guests.as_ref().map(|guests| (guests, consoles.as_path()));
+                let among = Among { setting: &setting, run_id: &run.id, store, next, guests };
+                one_trial(among, planned, &mut readings, &mut tell)?
+            }
         };
-        store.put_trial(&run.id, &record)?;
         progress.end(step, &record.outcome);
         if let Some(error) = leftover {
             progress.finish();
@@ -264,13 +321,53 @@ fn trials(
         if process::interrupted() {
             break;
         }
-        let next = schedule.get(index + 1);
         if next.is_none_or(|next| !next.is_of_block(planned)) {
             choice.after_block(planned, next, store, &mut progress)?;
         }
     }
     progress.finish();
     Ok(())
+}
+
+/// What a trial is made among.
+struct Among<'a> {
+    setting: &'a trial::Setting<'a>,
+    run_id: &'a str,
+    store: &'a mut Store,
+    /// What follows it in the order.
+    next: Option<&'a Planned>,
+    /// The guests that trials run in, and where their consoles are kept.
+    guests: Option<(&'a Guests, &'a Path)>,
+}
+
+/// Makes a trial with the yardstick on both sides. Its record is stored before the second reading, which is
+/// put into it afterwards: whatever happens meanwhile costs the reading alone.
+fn one_trial(
+    among: Among<'_>,
+    planned: &Planned,
+    readings: &mut Readings<'_>,
+    tell: &mut dyn FnMut(&str, f64),
+) -> anyhow::Result<(TrialRecord, Option<String>)> {
+    let Among { setting, run_id, store, next, guests } = among;
+    let is_read = readings.are_of(planned);
+    let before = is_read.then(|| {
+        tell("yardstick", 0.0);
+        readings.before(planned)
+    });
+    let (mut record, leftover) = match guests {
+        Some((guests, consoles)) => guests.execute(setting, planned, consoles, tell),
+        None => trial::execute(setting, planned, tell),
+    };
+    record.yardstick = before.map(|before| Yardstick { before, after: None });
+    store.put_trial(run_id, &record)?;
+    if is_read && leftover.is_none() && !process::interrupted() {
+        tell("yardstick", 1.0);
+        if let Some(yardstick) = &mut record.yardstick {
+            yardstick.after = readings.after(planned, next);
+        }
+        store.amend_trial(run_id, &record)?;
+    }
+    Ok((record, leftover))
 }
 
 /// Which trials are made.

@@ -3,10 +3,12 @@
 
 use fsdyno_model::plan::Plan;
 use fsdyno_model::units;
+use fsdyno_model::words::counted;
+use fsdyno_model::yardstick::reading_ns;
 
 use crate::store::earlier::Earlier;
 
-/// `2 targets × 1 workloads × 5 to 20 trials = 10 to 40 trials, and 2 traced`.
+/// `2 targets × 1 workload × 5 to 20 trials = 10 to 40 trials, and 2 traced`.
 #[must_use]
 pub fn extent(plan: &Plan) -> String {
     let (targets, workloads) = (plan.targets.len(), plan.workloads.len());
@@ -14,9 +16,10 @@ pub fn extent(plan: &Plan) -> String {
         0 => String::new(),
         count => format!(", and {count} traced"),
     };
-    let trials = range(plan.min_trials() as usize, plan.trials as usize);
-    let all = range(plan.least_trial_count(), plan.trial_count());
-    format!("{targets} targets × {workloads} workloads × {trials} trials = {all} trials{traced}")
+    let each = trials(plan.min_trials() as usize, plan.trials as usize);
+    let all = trials(plan.least_trial_count(), plan.trial_count());
+    let (targets, workloads) = (counted(targets, "target"), counted(workloads, "workload"));
+    format!("{targets} × {workloads} × {each} = {all}{traced}")
 }
 
 /// What ends the trials, in sentences; empty where their number is fixed and no time is set.
@@ -49,20 +52,36 @@ pub fn ending(plan: &Plan) -> String {
     sentences.join(" ")
 }
 
-/// Both in a line.
+/// What the yardstick takes, in a sentence; empty where it is not read.
+fn between(plan: &Plan) -> String {
+    if !plan.yardstick {
+        return String::new();
+    }
+    let time = units::human_duration(reading_ns(plan.quick));
+    format!(
+        "Between trials the machine itself is timed, about {time} each (not with --no-yardstick)."
+    )
+}
+
+/// All in a line.
 #[must_use]
 pub fn text(plan: &Plan) -> String {
-    format!("{}. {}", extent(plan), ending(plan)).trim_end().to_owned()
+    let sentences = [format!("{}.", extent(plan)), ending(plan), between(plan)];
+    let sentences: Vec<String> = sentences.into_iter().filter(|it| !it.is_empty()).collect();
+    sentences.join(" ")
 }
 
 /// How long all will take, going by an earlier run.
 #[must_use]
 pub fn duration(plan: &Plan, earlier: &Earlier) -> String {
     let targets = plan.targets.len() as u64;
+    let read_ns = if plan.yardstick { reading_ns(plan.quick) } else { 0 };
     let time = |trials: &dyn Fn(usize) -> u32| -> u64 {
         let each = earlier.trial_ns.iter().enumerate();
-        let measured =
-            each.map(|(index, ns)| ns.saturating_mul(targets * u64::from(trials(index))));
+        let measured = each.map(|(index, ns)| {
+            let ns = ns.saturating_add(read_ns);
+            ns.saturating_mul(targets * u64::from(trials(index)))
+        });
         let explained = plan.explained_targets().count() as u64;
         let traced = earlier.trial_ns.iter().map(|ns| ns.saturating_mul(explained));
         measured.chain(traced).fold(0, u64::saturating_add)
@@ -94,6 +113,11 @@ pub fn time_text(seconds: u64) -> String {
     }
 }
 
+/// `5 to 20 trials`, `1 trial`.
+fn trials(least: usize, most: usize) -> String {
+    if least == most { counted(most, "trial") } else { format!("{} trials", range(least, most)) }
+}
+
 /// `5 to 20`, or `5` where both are the same.
 pub(super) fn range(least: usize, most: usize) -> String {
     if least == most { most.to_string() } else { format!("{least} to {most}") }
@@ -121,27 +145,31 @@ mod tests {
     #[test]
     fn what_will_happen_is_told() {
         let auto = plan(Asked::default(), "small-files");
-        assert_eq!(extent(&auto), "2 targets × 1 workloads × 5 to 20 trials = 10 to 40 trials");
+        assert_eq!(extent(&auto), "2 targets × 1 workload × 5 to 20 trials = 10 to 40 trials");
         let told = ending(&auto);
         for words in ["the same within ±3 %", "After 1 h none beyond the first 5 starts."] {
             assert!(told.contains(words), "{told}");
         }
         let fixed = Asked { trials: Some(Trials::Fixed(3)), ..Asked::default() };
         let fixed = plan(fixed, "small-files");
-        assert_eq!(extent(&fixed), "2 targets × 1 workloads × 3 trials = 6 trials");
+        assert_eq!(extent(&fixed), "2 targets × 1 workload × 3 trials = 6 trials");
         assert_eq!(ending(&fixed), "");
+        let told = "2 targets × 1 workload × 3 trials = 6 trials. Between trials the machine itself is timed, about 1.00 s each (not with --no-yardstick).";
+        assert_eq!(text(&fixed), told);
         let bound = Plan { max_time_s: Some(5400), ..fixed };
         assert_eq!(ending(&bound), "After 1 h 30 min no trial starts.");
         let few = plan(Asked { max_trials: Some(4), ..Asked::default() }, "small-files");
-        assert_eq!(extent(&few), "2 targets × 1 workloads × 4 trials = 8 trials");
+        assert_eq!(extent(&few), "2 targets × 1 workload × 4 trials = 8 trials");
         assert_eq!(ending(&few), "");
     }
 
     #[test]
     fn an_earlier_run_tells_how_long_it_may_take() {
         let earlier = Earlier { run_id: "1".to_owned(), trial_ns: vec![60_000_000_000] };
-        let auto = plan(Asked::default(), "small-files");
+        let timed = plan(Asked::default(), "small-files");
         let told = |plan: &Plan| duration(plan, &earlier);
+        assert_eq!(told(&timed), "Going by run 1, that takes about 10m 10s to 40m 40s.");
+        let auto = Plan { yardstick: false, ..timed };
         assert_eq!(told(&auto), "Going by run 1, that takes about 10m 00s to 40m 00s.");
         let bound = Plan { further_time_s: Some(1200), ..auto.clone() };
         assert_eq!(told(&bound), "Going by run 1, that takes about 10m 00s to 20m 00s.");

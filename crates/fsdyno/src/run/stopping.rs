@@ -308,7 +308,13 @@ mod tests {
         let (both, one) = (plan(8, &["small-files", "compilebench"]), plan(8, &["small-files"]));
         let mixed = |workload: usize, block| if workload == 0 { 3.0 } else { swaying(0, block) };
         for (plan, trials, is_finished, why, words) in [
-            (&one, records(&one, 10, clear), true, StopReason::Settled, "No more were wanted: all"),
+            (
+                &one,
+                records(&one, 10, clear),
+                true,
+                StopReason::Settled,
+                "No more were wanted: the only comparison shows",
+            ),
             (&one, records(&one, 10, clear), false, StopReason::Settled, "(at most 8)"),
             (&one, records(&one, 16, swaying), true, StopReason::MaxTrials, "--max-trials 16"),
             (
@@ -332,7 +338,7 @@ mod tests {
                 records(&both, 20, clear),
                 true,
                 StopReason::Settled,
-                "small-files: all 1 comparisons",
+                "small-files: the only comparison",
             ),
         ] {
             let stopped = stopped(plan, is_finished, &trials).unwrap();

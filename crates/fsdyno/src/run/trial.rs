@@ -5,7 +5,9 @@ mod age;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use fsdyno_lab::aftermath::Aftermath;
 use fsdyno_lab::disturbance::Watch;
+use fsdyno_lab::stand::aged::TIME_UP;
 use fsdyno_lab::stand::{Limits, StageError, StageErrorKind, Stand};
 use fsdyno_lab::workspace::Workspace;
 use fsdyno_model::outcome::Outcome;
@@ -14,7 +16,7 @@ use fsdyno_model::record::{PhaseRecord, StageTimes, TrialRecord, Warning};
 use fsdyno_model::target::{DeviceSpec, Ground};
 use fsdyno_model::wire::{self, Manifest, MeasureSpec, Spec, Task, VerifySpec};
 use fsdyno_sys::block::DeviceNumber;
-use fsdyno_sys::clock;
+use fsdyno_sys::{clock, process};
 
 use super::capture::{self, TrialTrace};
 use super::child::{self, Answer, Attendance, End};
@@ -51,10 +53,10 @@ pub fn execute(
     record.started_unix_ns = Some(clock::wall_ns());
     let started = clock::now_ns();
     let images = super::image_directory(setting.plan);
-    let watch = Watch::begin(match &setting.plan.targets[planned.target_index].ground {
+    let mut watch = Watch::begin(match &setting.plan.targets[planned.target_index].ground {
         Ground::Directory { path } => Some(path),
         Ground::Fresh(fresh) => {
-            matches!(fresh.device, DeviceSpec::LoopImage { .. }).then_some(&*images)
+            (!matches!(fresh.device, DeviceSpec::Block { .. })).then_some(&*images)
         }
     });
     let mut trial = Trial {
@@ -63,14 +65,23 @@ pub fn execute(
         deadline: Instant::now() + Duration::from_secs(setting.plan.trial_timeout_s),
         record,
         devices: Vec::new(),
+        condition: None,
         progress,
     };
     let (ended, leftover) = trial.live();
-    let Trial { mut record, devices, .. } = trial;
-    record.warnings.extend(watch.end(&devices));
+    let Trial { mut record, devices, condition, .. } = trial;
+    if ended.as_ref().is_err_and(Unfinished::is_stuck) {
+        watch.forget_directory();
+    }
+    let aftermath = watch.aftermath(&devices, condition);
+    let moved = record.phases.iter().flat_map(|it| [it.device.read_bytes, it.device.write_bytes]);
+    record.warnings.extend(watch.end(&devices, moved.flatten().sum()));
     record.outcome = match ended {
+        Ok(()) if aftermath.given_up.is_some() => {
+            Unfinished::failed("run", aftermath.explain("")).outcome(0)
+        }
         Ok(()) => Outcome::Completed,
-        Err(unfinished) => unfinished.outcome(setting.plan.trial_timeout_s),
+        Err(unfinished) => unfinished.explained(&aftermath).outcome(setting.plan.trial_timeout_s),
     };
     record.elapsed_ns = Some(clock::now_ns() - started);
     (record, leftover)
@@ -83,12 +94,14 @@ struct Unfinished {
     kind: UnfinishedKind,
 }
 
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 enum UnfinishedKind {
     Failed,
     TimedOut,
     Interrupted,
     Skipped,
+    /// A process of it does not end, though it was killed.
+    Stuck,
 }
 
 impl From<StageErrorKind> for UnfinishedKind {
@@ -97,6 +110,7 @@ impl From<StageErrorKind> for UnfinishedKind {
             StageErrorKind::Failed => UnfinishedKind::Failed,
             StageErrorKind::TimedOut => UnfinishedKind::TimedOut,
             StageErrorKind::Interrupted => UnfinishedKind::Interrupted,
+            StageErrorKind::Stuck => UnfinishedKind::Stuck,
         }
     }
 }
@@ -112,17 +126,34 @@ impl Unfinished {
         Unfinished { stage: stage.into(), error: error.into(), kind: UnfinishedKind::Failed }
     }
 
+    /// With what lies behind it.
+    fn explained(mut self, aftermath: &Aftermath) -> Unfinished {
+        if self.kind == UnfinishedKind::Failed {
+            self.error = aftermath.explain(&self.error);
+        }
+        self
+    }
+
+    fn is_stuck(&self) -> bool {
+        self.kind == UnfinishedKind::Stuck
+    }
+
     fn outcome(self, limit_s: u64) -> Outcome {
         let Unfinished { stage, error, kind } = self;
         match kind {
+            UnfinishedKind::Stuck if process::interrupted() => Outcome::Interrupted { stage },
+            UnfinishedKind::Stuck => Outcome::TimedOut { stage, error },
             UnfinishedKind::Failed => Outcome::Failed { stage, error },
             UnfinishedKind::Skipped => Outcome::Skipped { reason: error },
             UnfinishedKind::Interrupted => Outcome::Interrupted { stage },
             UnfinishedKind::TimedOut => {
                 let limit = fsdyno_model::units::human_duration(limit_s * 1_000_000_000);
-                let error = format!(
-                    "the trial was not done within {limit} (trial_timeout in a plan, --trial-timeout)"
-                );
+                let error = match error.as_str() {
+                    "" | TIME_UP => format!(
+                        "the trial was not done within {limit} (trial_timeout in a plan, --trial-timeout)"
+                    ),
+                    _ => error,
+                };
                 Outcome::TimedOut { stage, error }
             }
         }
@@ -136,6 +167,8 @@ struct Trial<'a, 'p> {
     record: TrialRecord,
     /// What the target is on.
     devices: Vec<DeviceNumber>,
+    /// What became of its filesystem by itself.
+    condition: Option<&'static str>,
     progress: &'p mut dyn FnMut(&str, f64),
 }
 
@@ -148,10 +181,17 @@ impl Trial<'_, '_> {
         };
         self.devices = devices_of(&stand);
         let ended = self.stages(&mut stand, is_made);
-        if self.record.facts.mount_effective.is_none() {
+        let unfinished = ended.as_ref().err();
+        if self.record.facts.mount_effective.is_none()
+            && !unfinished.is_some_and(Unfinished::is_stuck)
+        {
             self.record.facts = stand.facts();
         }
-        let leftover = stand.teardown().err().map(|error| error.to_string());
+        if !unfinished.is_some_and(Unfinished::is_stuck) {
+            self.condition = stand.condition();
+        }
+        let (leftover, warnings) = take_down(stand, unfinished);
+        self.record.warnings.extend(warnings);
         (ended, leftover)
     }
 
@@ -317,6 +357,21 @@ impl Trial<'_, '_> {
     }
 }
 
+/// Takes the stand down, or leaves it where that would wait for ever; the value tells what is left.
+fn take_down(
+    mut stand: Stand<'_>,
+    unfinished: Option<&Unfinished>,
+) -> (Option<String>, Vec<Warning>) {
+    if unfinished.is_some_and(Unfinished::is_stuck) {
+        stand.abandon();
+        let left = "a process that cannot be killed still uses it, so that nothing was removed; once it is gone, \
+             or after a reboot, fsdyno clean removes what is left and fsdyno run --resume goes on";
+        return (Some(left.to_owned()), Vec::new());
+    }
+    let leftover = stand.teardown().err().map(|error| error.to_string());
+    (leftover, stand.warnings())
+}
+
 fn devices_of(stand: &Stand<'_>) -> Vec<DeviceNumber> {
     let numbers = stand.watch().devices.into_iter();
     numbers.map(|(major, minor)| DeviceNumber { major, minor }).collect()
@@ -330,6 +385,12 @@ fn ended(end: End, last_phase: String) -> Result<(), Unfinished> {
         End::Skipped { reason } => (last_phase, reason, UnfinishedKind::Skipped),
         End::Interrupted => (last_phase, String::new(), UnfinishedKind::Interrupted),
         End::TimedOut => (last_phase, String::new(), UnfinishedKind::TimedOut),
+        End::Stuck { found } => {
+            let error = format!(
+                "the trial was to end, and its phase runner does not, though it was killed: {found}"
+            );
+            (last_phase, error, UnfinishedKind::Stuck)
+        }
     };
     Err(Unfinished { stage, error, kind })
 }

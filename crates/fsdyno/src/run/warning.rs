@@ -24,6 +24,13 @@ pub fn of_plan(plan: &Plan) -> Vec<Warning> {
             advice: "use --trials 5".to_owned(),
         });
     }
+    warnings.extend(plan.place.is_guest().then(|| Warning {
+        code: "in-guest".to_owned(),
+        message: "measured in guests, whose disks are files in this machine's cache: times are those of \
+                  the guests"
+            .to_owned(),
+        advice: "compare them with those of other guests alone (docs/GUESTS.md)".to_owned(),
+    }));
     let has_image = plan.targets.iter().any(|target| image_size(target, plan).is_some());
     if has_image {
         let directory = super::image_directory(plan);
@@ -108,7 +115,9 @@ fn enough(peak_bytes: u64, used_percent: u64) -> u64 {
 fn image_size(target: &TargetSpec, plan: &Plan) -> Option<u64> {
     match &target.ground {
         Ground::Fresh(fresh) => match fresh.device {
-            DeviceSpec::LoopImage { size_bytes } => Some(size_bytes.unwrap_or(plan.size_bytes)),
+            DeviceSpec::LoopImage { size_bytes } | DeviceSpec::Emulated { size_bytes, .. } => {
+                Some(size_bytes.unwrap_or(plan.size_bytes))
+            }
             DeviceSpec::Block { .. } => None,
         },
         Ground::Directory { .. } => None,
@@ -119,7 +128,7 @@ fn device_size(target: &TargetSpec, plan: &Plan) -> Option<u64> {
     match &target.ground {
         Ground::Fresh(fresh) => match &fresh.device {
             DeviceSpec::Block { path } => fsdyno_sys::block::size_bytes(path).ok(),
-            DeviceSpec::LoopImage { .. } => image_size(target, plan),
+            DeviceSpec::LoopImage { .. } | DeviceSpec::Emulated { .. } => image_size(target, plan),
         },
         Ground::Directory { path } => {
             fsdyno_sys::file::free_space(path).ok().map(|space| space.available)

@@ -158,6 +158,22 @@ impl Store {
         transaction.commit().with_context(|| self.full_hint())
     }
 
+    /// Replaces what is known of the machine of a run, and the remarks about it.
+    ///
+    /// # Errors
+    /// Those of the database.
+    pub fn amend_run(&mut self, run: &StoredRun) -> anyhow::Result<()> {
+        let environment = serde_json::to_string(&run.environment)?;
+        let warnings = serde_json::to_string(&run.warnings)?;
+        self.connection
+            .execute(
+                "UPDATE run SET environment = ?2, warnings = ?3 WHERE id = ?1",
+                params![run.id, environment, warnings],
+            )
+            .with_context(|| self.full_hint())?;
+        Ok(())
+    }
+
     /// Marks a run as finished.
     ///
     /// # Errors
@@ -179,6 +195,14 @@ impl Store {
     pub fn put_trial(&mut self, run_id: &str, record: &TrialRecord) -> anyhow::Result<()> {
         let hint = self.full_hint();
         trial::put(&mut self.connection, run_id, record).with_context(|| hint)
+    }
+
+    /// Puts what became known of a trial later into its record; phases and activity stay as they are.
+    ///
+    /// # Errors
+    /// Those of the database.
+    pub fn amend_trial(&mut self, run_id: &str, record: &TrialRecord) -> anyhow::Result<()> {
+        trial::amend(&self.connection, run_id, record).with_context(|| self.full_hint())
     }
 
     /// The trials of a run in the order of execution.
@@ -209,6 +233,12 @@ impl Store {
     #[must_use]
     pub fn traces_beside(path: &Path) -> PathBuf {
         path.with_extension("traces")
+    }
+
+    /// The directory of what the kernels of a run's guests said; it need not exist.
+    #[must_use]
+    pub fn console_directory(&self, run_id: &str) -> PathBuf {
+        self.path.with_extension("consoles").join(run_id)
     }
 
     /// The run whose identifier is or begins with `id`, or the latest: `latest` is it too, `latest~1` the
@@ -261,8 +291,14 @@ impl Store {
             statement.query_map([], |row| row.get(0))?.collect::<Result<_, _>>()?;
         for id in ids {
             if let Some(run) = self.load(&id)?
-                && plan
-                    .is_none_or(|plan| run.plan == Plan { trace: run.plan.trace, ..plan.clone() })
+                && plan.is_none_or(|plan| {
+                    run.plan
+                        == Plan {
+                            trace: run.plan.trace,
+                            yardstick: run.plan.yardstick,
+                            ..plan.clone()
+                        }
+                })
             {
                 return Ok(Some(run));
             }

@@ -51,6 +51,26 @@ pub(super) fn put(
     Ok(())
 }
 
+/// Writes what became known of a trial after it was written: all but its phases and its activity.
+pub(super) fn amend(
+    connection: &Connection,
+    run_id: &str,
+    record: &TrialRecord,
+) -> anyhow::Result<()> {
+    let without_phases = TrialRecord { phases: Vec::new(), ..record.clone() };
+    connection.execute(
+        "UPDATE trial SET record = ?5 WHERE run_id = ?1 AND target = ?2 AND workload = ?3 AND trial = ?4",
+        params![
+            run_id,
+            record.target,
+            record.workload,
+            record.trial,
+            serde_json::to_string(&without_phases)?
+        ],
+    )?;
+    Ok(())
+}
+
 fn put_phase(
     transaction: &Transaction<'_>,
     trial_id: i64,

@@ -57,7 +57,7 @@ fn a_clear_difference_ends_at_the_least_number() {
         assert!(!table.contains(words), "{table}");
     }
     for words in [
-        "2 targets × 1 workloads × 5 to 20 trials = 10 to 40 trials. ",
+        "2 targets × 1 workload × 5 to 20 trials = 10 to 40 trials. ",
         "told apart, or the same within ±3 %. After 1 h none beyond the first 5 starts.",
         "[block 1 of 5 to 20] ",
         "the first block took ",

@@ -1,5 +1,8 @@
 //! `fsdyno clean` removes what fsdyno made, and nothing else.
 
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
 use crate::sandbox::Sandbox;
 
 #[test]
@@ -9,6 +12,37 @@ fn nothing_to_remove_is_said() {
     finished.assert_code(0);
     assert_eq!(finished.stdout, "nothing to remove\n");
     assert_eq!(sandbox.run(["clean", "--json"]).json(), serde_json::json!([]));
+}
+
+#[test]
+fn what_a_killed_selftest_leaves_is_found() {
+    let sandbox = Sandbox::new();
+    let images = sandbox.images().display().to_string();
+    let mut child = sandbox
+        .command(["selftest", "aa", "--experiments", "500", "--dir", &images, "--quiet"])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let place = sandbox.images().join(format!("fsdyno-selftest-{}", child.id()));
+    let start = Instant::now();
+    // In the middle of its trials: both targets are there.
+    while !place.join("slowed").is_dir() {
+        assert!(start.elapsed() < Duration::from_secs(60), "the trials did not begin");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    std::thread::sleep(Duration::from_millis(300));
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(place.is_dir());
+    let finished = sandbox.run(["clean"]);
+    finished.assert_code(0);
+    assert!(finished.stdout.contains(&format!("removed directory {}\n", place.display())));
+    sandbox.assert_nothing_left();
+    // One that ends by itself leaves nothing.
+    let short = ["selftest", "aa", "--experiments", "1", "-n", "2", "--dir", &images, "--quiet"];
+    sandbox.run(short).assert_code(0);
+    sandbox.assert_nothing_left();
 }
 
 #[test]

@@ -281,6 +281,48 @@ fn databases_are_merged_whole() {
     sandbox.run(["diff", "--db", "all.sqlite", "latest~1", "latest"]).assert_code(1);
 }
 
+/// Runs of two machines, merged: what differs about these is told before any figure.
+#[test]
+fn merged_runs_of_two_machines_are_told_apart() {
+    let sandbox = Sandbox::in_memory();
+    let (mut run, mut trials) = real_run(&sandbox);
+    let path = |name: &str| sandbox.path().join(name);
+    for (day, machine) in [(1, "a"), (2, "b")] {
+        let environment = &mut run.environment;
+        environment.hostname = Some(format!("host-{machine}"));
+        environment.cpu_model = Some(format!("processor {machine}"));
+        environment.kernel_release = Some(format!("6.{day}.0"));
+        for trial in &mut trials {
+            trial.facts.device.insert("model".to_owned(), format!("disk {machine}"));
+        }
+        let like = (run.clone(), trials.clone());
+        put_run(&path(&format!("{machine}.sqlite")), &like, day, 0.5);
+    }
+    sandbox.run(["merge", "runs.sqlite", "a.sqlite", "b.sqlite"]).assert_code(0);
+    let told = diff(&sandbox, &["latest~1", "latest", "--json"]);
+    told.assert_code(0);
+    let told = told.json();
+    let warning = |code: &str| {
+        let warnings = told["warnings"].as_array().unwrap().iter();
+        let found = warnings.filter(|it| it["code"] == code).map(|it| it["message"].as_str());
+        found.flatten().collect::<String>()
+    };
+    let machines = warning("other-machine");
+    for words in ["host name (host-a, host-b)", "(processor a, processor b)", "(disk a, disk b)"] {
+        assert!(machines.contains(words), "{words}: {machines}");
+    }
+    assert!(warning("other-kernel").contains("6.1.0, 6.2.0"), "{told}");
+    // The audit of each run has its own machine's facts.
+    for (id, kernel) in [("20260101", "6.1.0"), ("20260102", "6.2.0")] {
+        let audit = sandbox.run(["show", id, "--db", "runs.sqlite", "--audit"]);
+        assert!(audit.stdout.contains(kernel), "{}", audit.stdout);
+    }
+    let history = sandbox.run(["history", "--db", "runs.sqlite", "--json"]).json();
+    let points = history["series"][0]["points"].as_array().unwrap();
+    let hosts: Vec<&Value> = points.iter().map(|point| &point["hostname"]).collect();
+    assert_eq!(hosts, ["host-a", "host-b"]);
+}
+
 #[test]
 fn a_conflict_changes_nothing() {
     let sandbox = Sandbox::in_memory();

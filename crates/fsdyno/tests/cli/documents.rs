@@ -42,7 +42,7 @@ fn catalogue_pages_are_fresh() {
         }
         assert_fresh(&format!("docs/catalog/{name}.md"), &page.stdout);
     }
-    for what in ["workloads", "filesystems", "metrics"] {
+    for what in ["workloads", "filesystems", "metrics", "plans"] {
         let page = sandbox.run(["list", what, "--markdown"]);
         page.assert_code(0);
         assert_fresh(&format!("docs/catalog/{what}.md"), &page.stdout);

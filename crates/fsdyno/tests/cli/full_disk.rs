@@ -23,7 +23,7 @@ const TOO_MUCH: &[(&str, &str, &[&str])] = &[
 /// The same for those that are tried in a directory on a filesystem of 24 MiB, with `--quick`.
 const TOO_MUCH_IN_A_DIRECTORY: &[(&str, &str, &[&str])] = &[
     ("boot", "prepare", &["root/", "ENOSPC"]),
-    ("dbench:clients=64", "run", &["line ", "ENOSPC"]),
+    ("dbench:clients=64,passes=1000", "run", &["line ", "ENOSPC"]),
     ("fileio:total_size=100MiB", "seqwr", &["test_file.", "ENOSPC"]),
     ("fileserver:files=5000", "prepare", &["files/", "ENOSPC"]),
     ("fs-mark:files=5000", "create", &["write 4", "ENOSPC"]),

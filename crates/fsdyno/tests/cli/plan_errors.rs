@@ -117,7 +117,8 @@ fn the_plans_that_are_shipped_are_good() {
     let sandbox = Sandbox::new();
     let plans = concat!(env!("CARGO_MANIFEST_DIR"), "/../../plans");
     let mut count = 0;
-    for entry in std::fs::read_dir(plans).unwrap().flatten() {
+    // Those below `published` are read with their scales, elsewhere.
+    for entry in std::fs::read_dir(plans).unwrap().flatten().filter(|it| it.path().is_file()) {
         let path = entry.path().display().to_string();
         sandbox.run(["check", path.as_str()]).assert_code(0);
         count += 1;

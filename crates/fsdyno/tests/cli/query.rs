@@ -58,7 +58,7 @@ fn views_have_run_workload_target_and_trial_in_every_row() {
     // Sentences are broken where they are printed, not before.
     let help = sandbox.run(["query", "--help"]);
     help.assert_code(0);
-    assert!(help.stdout.contains("operations, samples and warnings with run"), "{}", help.stdout);
+    assert!(help.stdout.contains("samples, warnings and yardstick with run"), "{}", help.stdout);
     assert!(!help.stdout.contains("phases,\noperations"), "{}", help.stdout);
     let listed = sandbox.run(["query"]);
     listed.assert_code(0);

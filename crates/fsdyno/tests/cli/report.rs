@@ -69,8 +69,8 @@ fn csv_and_parquet_hold_what_the_document_holds() {
     for record in reader.records() {
         let record = record.unwrap();
         assert_eq!((&record[0], &record[4], &record[5]), (&*id, "measured", "completed"));
-        if &record[7] == "elapsed_s" {
-            found.push((record[2].to_owned(), record[6].to_owned(), record[10].parse().unwrap()));
+        if &record[8] == "elapsed_s" {
+            found.push((record[2].to_owned(), record[7].to_owned(), record[11].parse().unwrap()));
         }
     }
     assert_eq!(found, expected);
@@ -84,8 +84,8 @@ fn csv_and_parquet_hold_what_the_document_holds() {
     for row in reader.get_row_iter(None).unwrap() {
         let row = row.unwrap();
         let text = |index: usize| row.get_string(index).unwrap().clone();
-        if text(7) == "elapsed_s" {
-            found.push((text(2), text(6), row.get_double(10).unwrap()));
+        if text(8) == "elapsed_s" {
+            found.push((text(2), text(7), row.get_double(11).unwrap()));
         }
     }
     assert_eq!(found, expected);

@@ -4,6 +4,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
+use fsdyno_model::disturbance;
 use serde_json::Value;
 
 /// A place for one test, removed at its end.
@@ -40,8 +41,13 @@ impl Sandbox {
     /// The binary with arguments, using this place alone.
     pub fn command<'a>(&self, arguments: impl IntoIterator<Item = &'a str>) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_fsdyno"));
+        self.surround(command.args(arguments));
         command
-            .args(arguments)
+    }
+
+    /// Has a command work in this place alone, as the binary does.
+    pub fn surround(&self, command: &mut Command) {
+        command
             .current_dir(self.path())
             .env("XDG_DATA_HOME", self.path().join("data"))
             .env("XDG_STATE_HOME", self.path().join("state"))
@@ -49,9 +55,20 @@ impl Sandbox {
             .env_remove("FSDYNO_DB")
             // Another trial of each target only where a test is about that.
             .env("FSDYNO_TRACE", "none")
+            // Nor a second between trials.
+            .env("FSDYNO_NO_YARDSTICK", "1")
             .env("LC_ALL", "C.UTF-8")
             .stdin(Stdio::null());
-        command
+    }
+
+    /// Runs it to its end as the last arguments of another program.
+    pub fn run_within<'a>(
+        &self,
+        mut outer: Command,
+        arguments: impl IntoIterator<Item = &'a str>,
+    ) -> Finished {
+        self.surround(outer.arg(env!("CARGO_BIN_EXE_fsdyno")).args(arguments));
+        Finished::of(&outer.output().expect("the program starts"))
     }
 
     /// Runs it to its end.
@@ -65,6 +82,20 @@ impl Sandbox {
         if !fsdyno_sys::process::is_root() {
             return None;
         }
+        match self.command_as_nobody(arguments).output() {
+            Ok(output) => Some(Finished::of(&output)),
+            Err(error) => {
+                skip(&format!("setpriv is not installed, it is run as root: {error}"));
+                None
+            }
+        }
+    }
+
+    /// The binary as an ordinary user, who gets this place; as the user who we are, where we are one.
+    pub fn command_as_nobody(&self, arguments: &[&str]) -> Command {
+        if !fsdyno_sys::process::is_root() {
+            return self.command(arguments.iter().copied());
+        }
         // The build may lie where nobody else can read it.
         let binary = self.path().join("fsdyno");
         std::fs::copy(env!("CARGO_BIN_EXE_fsdyno"), &binary).unwrap();
@@ -76,17 +107,11 @@ impl Sandbox {
         command.args(["--reuid=65534", "--regid=65534", "--clear-groups"]);
         command.arg(&binary).args(arguments);
         command.current_dir(self.path()).env("LC_ALL", "C.UTF-8").env("HOME", self.path());
-        command.env("FSDYNO_TRACE", "none");
+        command.env("FSDYNO_TRACE", "none").env("FSDYNO_NO_YARDSTICK", "1");
         for (name, directory) in [("DATA", "data"), ("STATE", "state"), ("CACHE", "cache")] {
             command.env(format!("XDG_{name}_HOME"), self.path().join(directory));
         }
-        match command.output() {
-            Ok(output) => Some(Finished::of(&output)),
-            Err(error) => {
-                skip(&format!("setpriv is not installed, it is run as root: {error}"));
-                None
-            }
-        }
+        command
     }
 
     /// Writes a file and gives its path as text.
@@ -188,10 +213,10 @@ pub fn has_postgres() -> bool {
 
 /// The warnings of a trial, but for those that tell how busy the machine was.
 pub fn own_warnings(trial: &Value) -> Vec<&Value> {
-    const OF_THE_MACHINE: [&str; 4] =
-        ["processor-stolen", "processor-throttled", "clock-stepped", "host-disk-nearly-full"];
+    let is_of_the_machine =
+        |code: &str| code != "kernel-complained" && disturbance::CODES.contains(&code);
     let warnings = trial["warnings"].as_array().unwrap().iter();
-    let is_own = |one: &&Value| !OF_THE_MACHINE.contains(&one["code"].as_str().unwrap());
+    let is_own = |one: &&Value| !is_of_the_machine(one["code"].as_str().unwrap());
     warnings.filter(is_own).collect()
 }
 

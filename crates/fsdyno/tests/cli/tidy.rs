@@ -88,11 +88,13 @@ fn only_sys_has_unsafe_code() {
 
 #[test]
 fn dependencies_point_one_way() {
-    let allowed: [(&str, &[&str]); 7] = [
+    let allowed: [(&str, &[&str]); 9] = [
         ("model", &[]),
         ("sys", &[]),
         ("workload", &["model", "sys"]),
-        ("lab", &["model", "sys"]),
+        ("lab", &["model", "sys", "disk"]),
+        ("disk", &["model"]),
+        ("guest", &["model", "sys"]),
         ("trace", &["model", "sys"]),
         ("analysis", &["model"]),
         ("report", &["model", "analysis"]),

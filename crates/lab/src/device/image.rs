@@ -103,12 +103,7 @@ impl LoopImage {
         if let Some(device) = self.device.take() {
             device.detach().map_err(|error| error.to_string())?;
         }
-        match fs::remove_file(&self.file) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                Err(format!("remove {}: {error}", self.file.display()))
-            }
-            _ => Ok(()),
-        }
+        remove(&self.file)
     }
 
     /// Adds what is special about an image.
@@ -116,20 +111,7 @@ impl LoopImage {
         let mut add = |name: &str, value: String| facts.insert(name.to_owned(), value);
         add("kind", "loop image".to_owned());
         add("loop_direct_io", self.direct_io.to_string());
-        add("image", self.file.display().to_string());
-        if let Ok(found) = fs::metadata(&self.file) {
-            add("image_allocated_bytes", (found.blocks() * 512).to_string());
-        }
-        let plain = MapOptions { sync: false, xattr: false };
-        if let Ok(Some(first)) = fiemap::first_extent(&self.handle, plain, &mut ExtentBuffer::new())
-        {
-            add("image_position_bytes", first.physical_bytes.to_string());
-        }
-        if let Ok(Some(host)) = mount::mount_containing(&self.file) {
-            add("backing_filesystem", host.fs_type.clone());
-            add("backing_source", host.source.clone());
-            add("backing_options", host.effective_options());
-        }
+        add_file_facts(&self.file, &self.handle, facts);
     }
 }
 
@@ -137,6 +119,76 @@ impl Drop for LoopImage {
     fn drop(&mut self) {
         // Whoever wants to know calls `release`.
         let _ = self.release();
+    }
+}
+
+/// An image file by itself, fully allocated.
+#[derive(Debug)]
+pub struct ImageFile {
+    path: PathBuf,
+    handle: File,
+    size_bytes: u64,
+}
+
+impl ImageFile {
+    /// Makes it. The file must not exist.
+    ///
+    /// # Errors
+    /// A sentence; nothing is left behind then.
+    pub fn create(path: &Path, size_bytes: u64) -> Result<ImageFile, String> {
+        let handle = create_file(path)?;
+        allocate(&handle, path, size_bytes).inspect_err(|_| {
+            let _ = fs::remove_file(path);
+        })?;
+        Ok(ImageFile { path: path.to_owned(), handle, size_bytes })
+    }
+
+    /// Allocates every hole again.
+    ///
+    /// # Errors
+    /// A sentence where there is no room.
+    pub fn allocate(&self) -> Result<(), String> {
+        allocate(&self.handle, &self.path, self.size_bytes)
+    }
+
+    /// Deletes it. Doing it again does nothing.
+    ///
+    /// # Errors
+    /// A sentence.
+    pub fn remove(&self) -> Result<(), String> {
+        remove(&self.path)
+    }
+
+    /// Adds where it lies.
+    pub fn add_facts(&self, facts: &mut BTreeMap<String, String>) {
+        add_file_facts(&self.path, &self.handle, facts);
+    }
+}
+
+fn remove(path: &Path) -> Result<(), String> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            Err(format!("remove {}: {error}", path.display()))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Where an image lies, and how.
+fn add_file_facts(path: &Path, handle: &File, facts: &mut BTreeMap<String, String>) {
+    let mut add = |name: &str, value: String| facts.insert(name.to_owned(), value);
+    add("image", path.display().to_string());
+    if let Ok(found) = fs::metadata(path) {
+        add("image_allocated_bytes", (found.blocks() * 512).to_string());
+    }
+    let plain = MapOptions { sync: false, xattr: false };
+    if let Ok(Some(first)) = fiemap::first_extent(handle, plain, &mut ExtentBuffer::new()) {
+        add("image_position_bytes", first.physical_bytes.to_string());
+    }
+    if let Ok(Some(host)) = mount::mount_containing(path) {
+        add("backing_filesystem", host.fs_type.clone());
+        add("backing_source", host.source.clone());
+        add("backing_options", host.effective_options());
     }
 }
 

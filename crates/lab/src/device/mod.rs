@@ -1,17 +1,20 @@
-//! The devices under filesystems, made fresh for each trial: an image under a loop device, or a block
-//! device of the user's that the guard has let pass. What is made on them is left to others.
+//! The devices under filesystems, made fresh for each trial: an image under a loop device, one that is
+//! served at the times of a model, or a block device of the user's that the guard has let pass. What is made on them is left to others.
 
 pub mod block;
+pub mod emulated;
 pub mod image;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use fsdyno_model::record::Warning;
 use fsdyno_model::target::DeviceSpec;
 use fsdyno_sys::block::{self as sys_block, DeviceNumber, QueueFacts};
 
 use crate::workspace::Workspace;
 use block::BlockTarget;
+use emulated::EmulatedDisk;
 use image::{Contents, LoopImage};
 
 /// A device that a trial may write to.
@@ -21,6 +24,8 @@ pub enum Device {
     Image(LoopImage),
     /// A device of the user's.
     Block(BlockTarget),
+    /// A disk that is emulated by a model.
+    Emulated(Box<EmulatedDisk>),
 }
 
 impl Device {
@@ -44,6 +49,12 @@ impl Device {
                 LoopImage::create(&path, size, contents).map(Device::Image)
             }
             DeviceSpec::Block { path } => BlockTarget::take(workspace, path).map(Device::Block),
+            DeviceSpec::Emulated { model, size_bytes } => {
+                let size = size_bytes.unwrap_or(default_size_bytes);
+                let path = directory.join(format!("{name}.img"));
+                let disk = EmulatedDisk::create(&path, model, size)?;
+                Ok(Device::Emulated(Box::new(disk)))
+            }
         }
     }
 
@@ -53,6 +64,7 @@ impl Device {
         match self {
             Device::Image(image) => image.path(),
             Device::Block(block) => block.path(),
+            Device::Emulated(disk) => disk.path(),
         }
     }
 
@@ -62,6 +74,7 @@ impl Device {
         match self {
             Device::Image(image) => image.number(),
             Device::Block(block) => block.number(),
+            Device::Emulated(disk) => disk.number(),
         }
     }
 
@@ -74,6 +87,7 @@ impl Device {
         match self {
             Device::Image(image) => image.allocate(),
             Device::Block(block) => block.formatted(workspace),
+            Device::Emulated(disk) => disk.allocate(),
         }
     }
 
@@ -85,6 +99,7 @@ impl Device {
     pub fn refill(&self) -> Result<(), String> {
         match self {
             Device::Image(image) => image.allocate(),
+            Device::Emulated(disk) => disk.allocate(),
             Device::Block(_) => Ok(()),
         }
     }
@@ -98,6 +113,16 @@ impl Device {
         match self {
             Device::Image(image) => image.release(),
             Device::Block(block) => block.release(workspace),
+            Device::Emulated(disk) => disk.release(),
+        }
+    }
+
+    /// What of it made the figures of a trial doubtful; to be asked after its release.
+    #[must_use]
+    pub fn warnings(&self) -> Vec<Warning> {
+        match self {
+            Device::Image(_) | Device::Block(_) => Vec::new(),
+            Device::Emulated(disk) => disk.warnings(),
         }
     }
 
@@ -112,6 +137,7 @@ impl Device {
         match self {
             Device::Image(image) => image.add_facts(&mut facts),
             Device::Block(block) => block.add_facts(&mut facts),
+            Device::Emulated(disk) => disk.add_facts(&mut facts),
         }
         facts
     }

@@ -8,6 +8,9 @@ mod ext2;
 mod ext3;
 mod ext4;
 mod ext_family;
+mod f2fs;
+mod jfs;
+mod reiserfs;
 mod xfs;
 
 use std::collections::BTreeMap;
@@ -21,7 +24,16 @@ use crate::command::{CommandError, CommandSpec};
 use crate::tools::ToolDef;
 
 /// Every filesystem that can be measured, in the order in which lists show them.
-pub static ALL: &[&FilesystemDef] = &[&ext2::DEF, &ext3::DEF, &ext4::DEF, &xfs::DEF, &btrfs::DEF];
+pub static ALL: &[&FilesystemDef] = &[
+    &ext2::DEF,
+    &ext3::DEF,
+    &ext4::DEF,
+    &xfs::DEF,
+    &btrfs::DEF,
+    &f2fs::DEF,
+    &jfs::DEF,
+    &reiserfs::DEF,
+];
 
 /// The entry called `name`.
 #[must_use]
@@ -121,6 +133,18 @@ fn thread_pattern(start: &str) -> String {
     let end =
         start.char_indices().map(|(at, c)| at + c.len_utf8()).take_while(|end| *end <= COMM_BYTES);
     format!("{}*", &start[..end.last().unwrap_or(0)])
+}
+
+/// The values behind `NAME:` in the lines of a text, under other names; white space is made one blank, and
+/// quotes go.
+fn colon_fields(text: &str, wanted: &[(&str, &str)]) -> Parameters {
+    let fields = text.lines().filter_map(|line| line.split_once(':'));
+    let known = fields.filter_map(|(name, value)| {
+        let (_, key) = wanted.iter().find(|(wanted, _)| *wanted == name.trim())?;
+        let words: Vec<&str> = value.split_whitespace().collect();
+        Some(((*key).to_owned(), words.join(" ").trim_matches('"').to_owned()))
+    });
+    known.collect()
 }
 
 impl FilesystemDef {

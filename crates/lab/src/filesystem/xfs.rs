@@ -14,7 +14,7 @@ use crate::tools::{ToolDef, XFSPROGS};
 const TOOLS: &[ToolDef] = &[
     ToolDef { name: "mkfs.xfs", package: XFSPROGS, version_arg: "-V" },
     ToolDef { name: "xfs_repair", package: XFSPROGS, version_arg: "-V" },
-    ToolDef { name: "xfs_info", package: XFSPROGS, version_arg: "-V" },
+    ToolDef { name: "xfs_spaceman", package: XFSPROGS, version_arg: "-V" },
 ];
 
 /// The entry in the catalogue.
@@ -85,7 +85,9 @@ fn read_back(
     mount_point: &Path,
     limit: Duration,
 ) -> Result<BTreeMap<String, String>, CommandError> {
-    let spec = CommandSpec::new("xfs_info", &[]).arg(mount_point.display().to_string());
+    // What xfs_info calls, which is a script.
+    let spec = CommandSpec::new("xfs_spaceman", &["-p", "xfs_info", "-c", "info"])
+        .arg(mount_point.display().to_string());
     Ok(parse_info(&command::run_checked(&spec, limit)?.stdout))
 }
 

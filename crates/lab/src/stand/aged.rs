@@ -20,7 +20,8 @@ pub const DIRECTORY: &str = "aged";
 /// How long `btrfs device scan --forget` may take.
 const FORGET_LIMIT: Duration = Duration::from_secs(30);
 const INTERRUPTED: &str = "interrupted";
-const TIME_UP: &str = "the time for the trial was up";
+/// Error of a stage for which a trial has no time left.
+pub const TIME_UP: &str = "the time for the trial was up";
 
 /// Whether copies of such a filesystem can be kept: it is in one image. A block device of the user's is
 /// aged anew each time, and so is a filesystem whose journal is on another device, since the one
@@ -78,7 +79,9 @@ impl<'w> Stand<'w> {
         let (image, fresh) = match &self.base {
             Base::Fresh(fresh) if !fresh.mounted => match &fresh.device {
                 Device::Image(image) => (image, fresh),
-                Device::Block(_) => return Err(failed("it is in no image".to_owned())),
+                Device::Block(_) | Device::Emulated(_) => {
+                    return Err(failed("it is in no image of its own".to_owned()));
+                }
             },
             _ => return Err(failed("it is still mounted".to_owned())),
         };

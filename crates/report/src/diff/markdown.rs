@@ -48,7 +48,13 @@ fn side(side: &DiffSide) -> String {
 fn case(diff: &RunDiff, name: &str, rows: &[&DiffRow]) -> String {
     let cells: Vec<Cells> = rows.iter().map(|row| Cells::of(diff, row)).collect();
     let has_adjusted = cells.iter().any(|cells| cells.adjusted.is_some());
-    let (head, rule) = if has_adjusted { (" adjusted |", "--:|") } else { ("", "") };
+    let has_between = cells.iter().any(|cells| cells.between.is_some());
+    let mut head = if has_adjusted { " adjusted |".to_owned() } else { String::new() };
+    let mut rule = if has_adjusted { "--:|".to_owned() } else { String::new() };
+    if has_between {
+        head.push_str(" between |");
+        rule.push_str("--:|");
+    }
     let mut out = format!("**{}**\n\n", escape(name));
     out.push_str(&format!("| phase | unit | base | new | ratio |{head} verdict |\n"));
     out.push_str(&format!("|---|---|--:|--:|--:|{rule}---|\n"));
@@ -57,11 +63,12 @@ fn case(diff: &RunDiff, name: &str, rows: &[&DiffRow]) -> String {
             DiffVerdict::Slower | DiffVerdict::Faster => format!("**{}**", cells.verdict),
             _ => cells.verdict.clone(),
         };
-        let adjusted = match &cells.adjusted {
-            _ if !has_adjusted => String::new(),
-            Some(adjusted) => format!(" {} |", escape(adjusted)),
+        let cell = |is_shown: bool, cell: &Option<String>| match cell {
+            _ if !is_shown => String::new(),
+            Some(text) => format!(" {} |", escape(text)),
             None => " – |".to_owned(),
         };
+        let adjusted = cell(has_adjusted, &cells.adjusted) + &cell(has_between, &cells.between);
         out.push_str(&format!(
             "| {} | {} | {} | {} | {} |{adjusted} {verdict} |\n",
             escape(&cells.phase),

@@ -98,10 +98,14 @@ impl Page<'_> {
             column("new", &cells, |cells| &cells.new),
             column("ratio", &cells, |cells| &cells.ratio),
         ];
-        if cells.iter().any(|cells| cells.adjusted.is_some()) {
-            let none = "–".to_owned();
-            let adjusted = cells.iter().map(|it| it.adjusted.clone().unwrap_or(none.clone()));
-            columns.push(std::iter::once("adjusted".to_owned()).chain(adjusted).collect());
+        type Read = fn(&Cells) -> &Option<String>;
+        let of_machines: [(&str, Read); 2] =
+            [("adjusted", |cells| &cells.adjusted), ("between", |cells| &cells.between)];
+        for (head, read) in of_machines {
+            if cells.iter().any(|cells| read(cells).is_some()) {
+                let own = cells.iter().map(|it| read(it).clone().unwrap_or("–".to_owned()));
+                columns.push(std::iter::once(head.to_owned()).chain(own).collect());
+            }
         }
         columns.push(column("verdict", &cells, |cells| &cells.verdict));
         for column in &mut columns {
@@ -140,9 +144,12 @@ impl Page<'_> {
         for cell in &mut columns[0] {
             *cell = text::cut(cell, room, self.options.unicode);
         }
-        // A narrow terminal has no room for units.
+        // A narrow terminal has no room for units, nor for what is known roughly.
         if width(columns) > self.options.width {
             columns.remove(1);
+        }
+        if width(columns) > self.options.width {
+            columns.retain(|column| column[0] != "between");
         }
         let is_too_wide = width(columns) > self.options.width;
         if let Some(verdicts) = columns.last_mut().filter(|_| is_too_wide) {

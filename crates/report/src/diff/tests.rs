@@ -1,6 +1,6 @@
 //! Tests of [`crate::diff`].
 
-use fsdyno_model::diff::{DiffCounts, DiffRatio, DiffSample, DiffSide};
+use fsdyno_model::diff::{DiffBetween, DiffCounts, DiffRatio, DiffSample, DiffSide};
 use fsdyno_model::record::Warning;
 
 use super::*;
@@ -32,6 +32,8 @@ fn row(phase: Option<&str>, medians: [f64; 2], verdict: DiffVerdict) -> DiffRow 
         new: sample(medians[1]),
         ratio: Some(DiffRatio { ratio, low: Some(ratio * 0.98), high: Some(ratio * 1.02) }),
         adjusted: None,
+        adjusted_by: None,
+        between: None,
         p: Some(0.01),
         p_holm: Some(0.02),
         verdict,
@@ -119,6 +121,7 @@ fn lines_fit_the_terminal() {
     let mut diff = diff();
     for row in &mut diff.rows {
         row.adjusted = row.ratio;
+        row.between = Some(DiffBetween { low: 0.71, high: 12.3 });
         row.phase = row.phase.as_ref().map(|phase| format!("{phase}-of-all-the-directories"));
     }
     for width in [60, 80, 100, 140] {
@@ -126,6 +129,21 @@ fn lines_fit_the_terminal() {
             assert!(text::width(line) <= width, "{width}: {line}");
         }
     }
+}
+
+#[test]
+fn what_the_machines_leave_has_columns_of_its_own() {
+    let mut diff = diff();
+    diff.rows[0].adjusted = diff.rows[0].ratio;
+    diff.rows[0].between = Some(DiffBetween { low: 0.71, high: 1.334 });
+    let text = drawn(&diff, 120, true);
+    for words in ["  adjusted  ", "  between  ", "  0.71–1.33  ", "Between: where the ratio lies"]
+    {
+        assert!(text.contains(words), "{words}: {text}");
+    }
+    let page = markdown(&diff);
+    assert!(page.contains("| ratio | adjusted | between | verdict |"), "{page}");
+    assert!(page.contains(" 0.71–1.33 |") && page.contains(" – | – |"), "{page}");
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use fsdyno_model::outcome::Outcome;
 use fsdyno_model::record::Role;
 use fsdyno_model::result::{RunResult, TrialResult};
+use fsdyno_model::words::listed;
 
 use super::{brief, left_out, measured};
 use crate::text;
@@ -49,9 +50,9 @@ pub fn traces(result: &RunResult) -> Option<String> {
         }
     }
     sentences.extend(
-        reasons.into_iter().map(|(sentence, targets)| {
-            format!("No trace of {}: {sentence}.", text::listed(&targets))
-        }),
+        reasons
+            .into_iter()
+            .map(|(sentence, targets)| format!("No trace of {}: {sentence}.", listed(&targets))),
     );
     (!sentences.is_empty()).then(|| sentences.join(" "))
 }

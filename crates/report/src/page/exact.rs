@@ -235,12 +235,26 @@ fn trials(result: &RunResult) -> Table {
             fsck,
             verify,
             trace,
+            match note::marks(trial) {
+                none if none.is_empty() => "–".to_owned(),
+                marks => marks,
+            },
         ];
         ((trial.order + 1).to_string(), cells)
     };
     let head = [
-        "order", "target", "workload", "trial", "role", "outcome", "duration", "quiesce", "fsck",
-        "contents", "trace",
+        "order",
+        "target",
+        "workload",
+        "trial",
+        "role",
+        "outcome",
+        "duration",
+        "quiesce",
+        "fsck",
+        "contents",
+        "trace",
+        "disturbed by",
     ];
     Table {
         caption: "Outcome of every trial, in the order of execution".to_owned(),

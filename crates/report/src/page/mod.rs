@@ -17,6 +17,7 @@ mod exact;
 mod figures;
 mod heat;
 mod pack;
+mod then_and_now;
 mod timeline;
 mod view;
 
@@ -30,6 +31,7 @@ use crate::note;
 use crate::text;
 use audit::AuditView;
 use exact::Exact;
+use then_and_now::ThenAndNowView;
 use view::{GraphView, Table, WorkloadView};
 
 /// Style sheet and scripts, in the order in which they are run.
@@ -87,6 +89,7 @@ struct RunPage {
     top: Option<Table>,
     top_hint: String,
     workloads: Vec<WorkloadView>,
+    then_and_now: Option<ThenAndNowView>,
     audits: Vec<AuditView>,
     checklist: Table,
     exact: Exact,
@@ -142,6 +145,7 @@ pub fn run_page(data: &ReportData) -> String {
         top_hint: view::ratio_hint(result, &top),
         top: (!top.is_empty()).then(|| view::ratio_table(result, &top)),
         workloads,
+        then_and_now: result.then_and_now.as_ref().map(then_and_now::view),
         audits: audit::audits(result),
         checklist: audit::checklist(result),
         exact: exact::exact(result),

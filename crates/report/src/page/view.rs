@@ -6,6 +6,7 @@ use fsdyno_model::metric::Better;
 use fsdyno_model::report_data::{Ratio, ReportData, TrialTimeline};
 use fsdyno_model::result::RunResult;
 use fsdyno_model::units;
+use fsdyno_model::words::listed;
 use fsdyno_model::workload::WorkloadSpec;
 
 use super::chart::{self, RatioRow};
@@ -13,7 +14,6 @@ use super::{figures, timeline};
 use crate::grid::{Grid, IntervalStyle, Mark};
 use crate::io_picture::words::decimal_bytes;
 use crate::note;
-use crate::text;
 
 /// A table: head, rows with a head each.
 pub struct Table {
@@ -31,6 +31,8 @@ pub struct ValueCell {
     pub value: String,
     /// The interval; may be empty.
     pub interval: String,
+    /// Tie letters; may be empty.
+    pub letters: String,
     /// `best`, `tied` or empty.
     pub class: &'static str,
     /// What a screen reader says of the mark.
@@ -102,7 +104,7 @@ pub fn question(result: &RunResult) -> String {
     }
     let work = match names.len() {
         0 => "nothing".to_owned(),
-        1..=3 => text::listed(&names),
+        1..=3 => listed(&names),
         count => format!("{count} workloads"),
     };
     let targets: Vec<&str> = result.targets.iter().map(|it| it.label.as_str()).collect();
@@ -169,7 +171,8 @@ fn value_table(grid: &Grid, heading: &str) -> ValueTable {
         let cells = row.cells.iter().map(|cell| {
             let Some(cell) = cell else {
                 let said = "no completed trial";
-                return ValueCell { value: "–".into(), interval: String::new(), class: "", said };
+                let (interval, letters) = (String::new(), String::new());
+                return ValueCell { value: "–".into(), interval, letters, class: "", said };
             };
             let (class, said) = match cell.mark {
                 Mark::Best => ("best", "best of the row"),
@@ -177,7 +180,8 @@ fn value_table(grid: &Grid, heading: &str) -> ValueTable {
                 Mark::None => ("", ""),
             };
             let interval = cell.interval(IntervalStyle::Full).to_owned();
-            ValueCell { value: cell.value.clone(), interval, class, said }
+            let letters = cell.letters.clone();
+            ValueCell { value: cell.value.clone(), interval, letters, class, said }
         });
         let (arrow, direction) = match row.better {
             Some(Better::Higher) => ("↑", "higher is better"),
@@ -214,6 +218,9 @@ fn legend(result: &RunResult, grid: &Grid) -> String {
         (least, most) if least == most => format!("Median of {most} trials [95 % interval]."),
         _ => format!("Median of {least} to {most} trials [95 % interval]."),
     });
+    if grid.has_letters() {
+        sentences.push(note::LETTERS.to_owned());
+    }
     if grid.is_uncertain() {
         sentences.push(note::UNCERTAIN.to_owned());
     }

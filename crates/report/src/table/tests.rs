@@ -250,24 +250,24 @@ run 20260102-030405 · 3 targets × 3 trials · images of 3 GiB in /var/tmp (ext
 
 compilebench
 
-phase            unit      ext4               xfs                btrfs
-─────────────────────────────────────────────────────────────────────────────────
-initial-create   MiB/s     *122   [119–125]    115   [110–122]     99    [97–102]
-create           MiB/s      105   [101–108]   *112   [108–118]     81     [79–83]
-patch            MiB/s    *68.3 [66.9–70.1]   62.4 [61.0–63.5]   41.3 [40.5–42.3]
-compile          MiB/s     ~482   [477–488]   *498   [472–518]    426   [411–447]
-clean            MiB/s    *5572 [5533–5626]   4186 [4029–4298]   2566 [2442–2672]
-read             MiB/s    *91.5 [91.0–92.1]  ~90.6 [87.8–93.5]   62.3 [60.3–64.3]
-read-compiled    MiB/s     *218   [214–220]   ~217   [209–227]    173   [165–178]
-delete           ms/tree   *614   [601–630]    877   [825–919]   1261 [1230–1302]
-delete-compiled  ms/tree   *846   [823–869]   1288 [1256–1309]   1956 [1874–2010]
-stat             ms/tree    342   [334–352]    373   [365–380]   *254   [253–256]
-stat-compiled    ms/tree    410   [396–433]    458   [445–472]   *294   [283–308]
-fsck             ms        *714   [700–724]    966   [957–975]   2866 [2831–2893]
+phase            unit      ext4                 xfs                  btrfs
+───────────────────────────────────────────────────────────────────────────────────────
+initial-create   MiB/s     *122   [119–125] a    115   [110–122] b     99    [97–102] c
+create           MiB/s      105   [101–108] b   *112   [108–118] a     81     [79–83] c
+patch            MiB/s    *68.3 [66.9–70.1] a   62.4 [61.0–63.5] b   41.3 [40.5–42.3] c
+compile          MiB/s     ~482   [477–488] a   *498   [472–518] a    426   [411–447] b
+clean            MiB/s    *5572 [5533–5626] a   4186 [4029–4298] b   2566 [2442–2672] c
+read             MiB/s    *91.5 [91.0–92.1] a  ~90.6 [87.8–93.5] a   62.3 [60.3–64.3] b
+read-compiled    MiB/s     *218   [214–220] a   ~217   [209–227] a    173   [165–178] b
+delete           ms/tree   *614   [601–630] a    877   [825–919] b   1261 [1230–1302] c
+delete-compiled  ms/tree   *846   [823–869] a   1288 [1256–1309] b   1956 [1874–2010] c
+stat             ms/tree    342   [334–352] b    373   [365–380] c   *254   [253–256] a
+stat-compiled    ms/tree    410   [396–433] b    458   [445–472] c   *294   [283–308] a
+fsck             ms        *714   [700–724] a    966   [957–975] b   2866 [2831–2893] c
 
 * best of its row, ~ not told apart from the best (paired by trial, at 5 % for the row). Median of
-3 trials [95 % interval]. Higher is better for MiB/s; lower for ms/tree and ms. Order of the trials:
-random, seed 1.
+3 trials [95 % interval]. Figures of a row that share a letter are not told apart. Higher is better
+for MiB/s; lower for ms/tree and ms. Order of the trials: random, seed 1.
 The harness itself takes 184 ns per operation, measured on a target that does nothing.
 
 warning: the processor's frequency governor is powersave, not performance: run cpupower

@@ -33,20 +33,26 @@ SELECT run, workload, target, trial, role, outcome, phase,
        operations, sample.bytes, sample.app_user_ns, sample.app_system_ns
 FROM main.sample JOIN phases USING (phase_id);
 
-CREATE TEMP VIEW warnings AS
-SELECT run.id AS run, NULL AS workload, NULL AS target, NULL AS trial,
-       warning.value ->> 'code' AS code,
-       warning.value ->> 'message' AS message,
-       warning.value ->> 'advice' AS advice
-FROM main.run, json_each(run.warnings) AS warning
-UNION ALL
-SELECT run_id, workload, target, trial,
-       warning.value ->> 'code', warning.value ->> 'message', warning.value ->> 'advice'
-FROM main.trial, json_each(trial.record, '$.warnings') AS warning;
+CREATE TEMP VIEW yardstick AS
+SELECT run_id AS run, workload, target, trial, edge.key AS edge,
+       edge.value ->> 'place' AS place,
+       edge.value ->> 'started_unix_ns' AS started_unix_ns,
+       edge.value ->> 'elapsed_ns' AS elapsed_ns,
+       edge.value ->> 'compute_ns' AS compute_ns,
+       edge.value ->> 'copy_ns_per_kib' AS copy_ns_per_kib,
+       edge.value ->> 'device_read_ns' AS device_read_ns,
+       edge.value ->> 'device_write_ns' AS device_write_ns,
+       edge.value ->> 'device_flush_ns' AS device_flush_ns
+FROM main.trial, json_each(trial.record, '$.yardstick') AS edge
+WHERE edge.type = 'object';
+
+CREATE TEMP TABLE warnings (
+    run TEXT, workload TEXT, target TEXT, trial INTEGER, code TEXT, message TEXT, advice TEXT
+);
 
 CREATE TEMP TABLE results (
-    run TEXT, workload TEXT, target TEXT, trial INTEGER, role TEXT, outcome TEXT, phase TEXT,
-    metric TEXT, unit TEXT, is_primary INTEGER, value REAL
+    run TEXT, workload TEXT, target TEXT, trial INTEGER, role TEXT, outcome TEXT,
+    is_disturbed INTEGER, phase TEXT, metric TEXT, unit TEXT, is_primary INTEGER, value REAL
 );
 
 CREATE TEMP TABLE summary (

@@ -53,8 +53,12 @@ impl<'a> Trial<'a, '_> {
         let aged = match self.age(&mut stand, age) {
             Ok(aged) => aged,
             Err(unfinished) => {
-                self.record.facts = stand.facts();
-                return Err((unfinished, teardown(&mut stand)));
+                if !unfinished.is_stuck() {
+                    self.record.facts = stand.facts();
+                }
+                let (leftover, warnings) = super::take_down(stand, Some(&unfinished));
+                self.record.warnings.extend(warnings);
+                return Err((unfinished, leftover));
             }
         };
         self.warn_of_utilisation(age, &aged);
@@ -221,7 +225,7 @@ fn identity(plan: &Plan, target: &TargetSpec, age: &AgeSpec) -> String {
     let Ground::Fresh(fresh) = &target.ground else { return String::new() };
     let size_bytes = match &fresh.device {
         DeviceSpec::LoopImage { size_bytes } => size_bytes.unwrap_or(plan.size_bytes),
-        DeviceSpec::Block { .. } => 0,
+        DeviceSpec::Block { .. } | DeviceSpec::Emulated { .. } => 0,
     };
     let directory = image_directory(plan);
     let definition = filesystem::by_name(&fresh.filesystem);

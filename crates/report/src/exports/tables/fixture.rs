@@ -6,11 +6,18 @@ use fsdyno_model::record::Role;
 use fsdyno_model::report_data::{
     Comparison, LatencyCurve, PhaseRatio, Ratio, ReportData, TrialTimeline,
 };
+use fsdyno_model::yardstick::{self, Yardstick};
 
 /// The run.
 pub fn run() -> ReportData {
     let mut result = crate::fixture::targets_with_trials(&["ext4:\"a,b\"\\", "xfs", "btrfs"], 3);
     result.trials[1].phases[0].samples[0].subject = "two\nlines, \"quoted\"".to_owned();
+    let reading = yardstick::Reading {
+        place: "/img".to_owned(),
+        compute_ns: Some(1.5),
+        ..yardstick::Reading::default()
+    };
+    result.trials[0].yardstick = Some(Yardstick { before: Some(reading), after: None });
     let target = result.targets[0].label.clone();
     let curve = LatencyCurve {
         target: target.clone(),

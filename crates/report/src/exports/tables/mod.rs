@@ -7,6 +7,7 @@ pub mod io;
 pub mod latency;
 pub mod results;
 pub mod samples;
+pub mod yardstick;
 
 #[cfg(test)]
 pub mod fixture;
@@ -127,8 +128,14 @@ pub struct Table {
 }
 
 /// The list; the first is the default.
-pub static ALL: &[&Table] =
-    &[&results::TABLE, &samples::TABLE, &latency::TABLE, &activity::TABLE, &io::TABLE];
+pub static ALL: &[&Table] = &[
+    &results::TABLE,
+    &samples::TABLE,
+    &latency::TABLE,
+    &activity::TABLE,
+    &io::TABLE,
+    &yardstick::TABLE,
+];
 
 /// The table called `name`.
 #[must_use]

@@ -1,5 +1,6 @@
 //! Every figure of every phase of every trial: the table that most questions need.
 
+use fsdyno_model::disturbance::is_disturbance;
 use fsdyno_model::metric;
 use fsdyno_model::report_data::ReportData;
 
@@ -19,6 +20,11 @@ pub static TABLE: Table = Table {
         TRIAL,
         ROLE,
         OUTCOME,
+        Column {
+            name: "is_disturbed",
+            kind: Kind::Flag,
+            doc: "whether something outside disturbed the trial, which counts all the same",
+        },
         PHASE,
         text("metric", "name of the metric, see [metrics](catalog/metrics.md)"),
         text("unit", "its unit; empty for a plain number"),
@@ -36,6 +42,7 @@ pub static TABLE: Table = Table {
 fn rows(runs: &[ReportData], sink: Sink<'_>) -> std::io::Result<()> {
     for run in runs {
         for trial in &run.result.trials {
+            let is_disturbed = trial.warnings.iter().any(is_disturbance);
             for phase in &trial.phases {
                 let record = phase.record();
                 for metric in metric::ALL {
@@ -50,6 +57,7 @@ fn rows(runs: &[ReportData], sink: Sink<'_>) -> std::io::Result<()> {
                         Value::integer(trial.trial.into()),
                         Value::Text(role(trial.role)),
                         Value::Text(trial.outcome.word()),
+                        Value::Flag(is_disturbed),
                         Value::Text(&phase.name),
                         Value::Text(metric.name),
                         Value::Text(metric.unit),
@@ -79,6 +87,7 @@ mod tests {
                 _,
                 _,
                 Value::Text(target),
+                _,
                 _,
                 _,
                 _,

@@ -1,0 +1,162 @@
+//! `fsdyno guest-init` (hidden): the first process of a guest. It gets one errand over the port, does it
+//! by the code that the host runs too, answers and switches the machine off.
+
+use std::fs::File;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use anyhow::Context as _;
+use fsdyno_guest::inside;
+use fsdyno_lab::workspace::Workspace;
+use fsdyno_model::guest::{self, Errand, Fault, Message, Task, TrialErrand};
+use fsdyno_model::wire;
+use fsdyno_sys::{clock, first_process, process};
+
+use crate::bad_input;
+use crate::run::schedule::Planned;
+use crate::run::trial::{self, Setting};
+
+/// Where ledgers lie in a guest, which nobody reads.
+const STATE: &str = "/run/fsdyno";
+
+/// Arguments of `fsdyno guest-init`: none.
+#[derive(Debug, clap::Args)]
+pub struct Args {}
+
+impl Args {
+    /// Does it; never returns in a guest.
+    ///
+    /// # Errors
+    /// Bad input: this is no guest.
+    pub fn execute(self) -> anyhow::Result<bool> {
+        if !first_process::is_first_process() {
+            return Err(bad_input(
+                "guest-init is the first process of a guest, which --in guest starts",
+            ));
+        }
+        if let Err(error) = serve() {
+            // The console is all that is left to say it on.
+            let _ = writeln!(std::io::stderr(), "fsdyno: {error:#}");
+        }
+        first_process::power_off()?;
+        Ok(false)
+    }
+}
+
+/// The port, for all that speak on it.
+#[derive(Clone)]
+struct Voice {
+    port: Arc<Mutex<File>>,
+    is_silent: Arc<AtomicBool>,
+}
+
+impl Voice {
+    fn say(&self, message: &Message) {
+        if self.is_silent.load(Ordering::Relaxed) {
+            return;
+        }
+        let mut port = self.port.lock().unwrap_or_else(PoisonError::into_inner);
+        // Nobody is left to hear where it fails.
+        let _ = wire::write_frame(&mut *port, message);
+    }
+}
+
+fn serve() -> anyhow::Result<()> {
+    let mut port = inside::begin().map_err(anyhow::Error::msg)?;
+    let writing = port.try_clone().context("clone the port")?;
+    let voice =
+        Voice { port: Arc::new(Mutex::new(writing)), is_silent: Arc::new(AtomicBool::new(false)) };
+    let errand = wire::read_frame::<Errand>(&mut port).context("read the errand")?;
+    let errand = errand.context("there is no errand")?;
+    let hello = Message::Hello { version: guest::VERSION, boot_ns: clock::now_ns() };
+    voice.say(&hello);
+    let beating = voice.clone();
+    std::thread::spawn(move || {
+        loop {
+            std::thread::sleep(Duration::from_millis(guest::HEARTBEAT_MS));
+            beating.say(&Message::Heartbeat);
+        }
+    });
+    if let Err(error) = work(errand, &voice) {
+        voice.say(&Message::Failed { error: format!("{error:#}") });
+    }
+    Ok(())
+}
+
+fn work(errand: Errand, voice: &Voice) -> anyhow::Result<()> {
+    first_process::credit_entropy(&errand.entropy)?;
+    process::install_signal_handlers()?;
+    inside::load(&errand.modules).map_err(anyhow::Error::msg)?;
+    match errand.task {
+        Task::Describe => {
+            let environment = fsdyno_lab::environment::machine(env!("CARGO_PKG_VERSION"), None);
+            voice.say(&Message::Environment(Box::new(environment)));
+        }
+        Task::Trial(errand) => {
+            let mut record = run_trial(&errand, voice)?;
+            if let Some(activity) = record.activity.take() {
+                voice.say(&Message::Activity(Box::new(activity)));
+            }
+            voice.say(&Message::Record(Box::new(record)));
+        }
+    }
+    Ok(())
+}
+
+fn run_trial(
+    errand: &TrialErrand,
+    voice: &Voice,
+) -> anyhow::Result<fsdyno_model::record::TrialRecord> {
+    let TrialErrand { plan, target_index, workload_index, trial, role, order, fault } = errand;
+    anyhow::ensure!(
+        *target_index < plan.targets.len() && *workload_index < plan.workloads.len(),
+        "the errand names what its plan does not have"
+    );
+    // Its own disks, which nobody else has written to.
+    let destroy: Vec<PathBuf> = plan.devices().map(Path::to_owned).collect();
+    let images = crate::run::image_directory(plan);
+    let workspace = Workspace::open("guest", &images, Path::new(STATE), &destroy)
+        .map_err(anyhow::Error::msg)?;
+    let setting = Setting {
+        plan,
+        workspace: &workspace,
+        may_drop_caches: fsdyno_sys::caches::can_drop_caches(),
+        trace_directory: images,
+        aged_directory: None,
+        keep_aged: false,
+    };
+    let planned = Planned {
+        target_index: *target_index,
+        workload_index: *workload_index,
+        trial: *trial,
+        role: *role,
+        order: *order,
+    };
+    let mut progress = |stage: &str, done: f64| {
+        voice.say(&Message::Progress { stage: stage.to_owned(), done });
+        if stage == "quiesce" {
+            fault.iter().for_each(|fault| do_fault(*fault, voice));
+        }
+    };
+    let (record, leftover) = trial::execute(&setting, &planned, &mut progress);
+    // The machine ends with all that is left, but why something stayed may tell of the filesystem.
+    if let Some(error) = leftover {
+        let _ = writeln!(std::io::stderr(), "fsdyno: teardown: {error}");
+    }
+    Ok(record)
+}
+
+fn do_fault(fault: Fault, voice: &Voice) {
+    match fault {
+        Fault::Panic => drop(first_process::panic_kernel()),
+        Fault::Hang => {
+            voice.is_silent.store(true, Ordering::Relaxed);
+            loop {
+                std::thread::park();
+            }
+        }
+    }
+}

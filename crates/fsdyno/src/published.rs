@@ -1,0 +1,131 @@
+//! The published comparisons that come with the program. What their texts mean is left to the model.
+
+use std::path::Path;
+
+use fsdyno_model::plan::Plan;
+use fsdyno_model::published::{self, Published, Scale};
+use fsdyno_model::target::{DeviceSpec, Ground};
+
+use crate::{bad_input, catalogue};
+
+/// Name and text of each, in the order in which they are listed.
+pub const ALL: &[(&str, &str)] = &[
+    (
+        "btrfs-wiki-2007-create",
+        include_str!("../../../plans/published/btrfs-wiki-2007-create.toml"),
+    ),
+    (
+        "btrfs-wiki-2007-compilebench",
+        include_str!("../../../plans/published/btrfs-wiki-2007-compilebench.toml"),
+    ),
+    (
+        "btrfs-wiki-2007-million",
+        include_str!("../../../plans/published/btrfs-wiki-2007-million.toml"),
+    ),
+    ("bonnie-raid1-2008", include_str!("../../../plans/published/bonnie-raid1-2008.toml")),
+    ("four-filesystems-2011", include_str!("../../../plans/published/four-filesystems-2011.toml")),
+    (
+        "desktop-and-laptop-2010",
+        include_str!("../../../plans/published/desktop-and-laptop-2010.toml"),
+    ),
+    ("web-cache-2003", include_str!("../../../plans/published/web-cache-2003.toml")),
+];
+
+/// The text of the plan called `name`.
+///
+/// # Errors
+/// Bad input: there is none of this name.
+pub fn text(name: &str) -> anyhow::Result<&'static str> {
+    let found = ALL.iter().find(|(known, _)| *known == name);
+    found.map(|(_, text)| *text).ok_or_else(|| {
+        let known: Vec<&str> = ALL.iter().map(|(known, _)| *known).collect();
+        bad_input(format!(
+            "there is no published comparison `{name}`: there are {}",
+            known.join(", ")
+        ))
+    })
+}
+
+/// The plan called `name` at a scale, on `device` where one is given.
+///
+/// # Errors
+/// Bad input: there is none of this name.
+pub fn plan(name: &str, scale: Scale, device: Option<&Path>) -> anyhow::Result<Plan> {
+    let text = text(name)?;
+    let parsed = catalogue::with_names(|names| published::parse(text, name, scale, names));
+    let mut plan = parsed.map_err(bad_input)?;
+    if let Some(path) = device {
+        for target in &mut plan.targets {
+            if let Ground::Fresh(fresh) = &mut target.ground {
+                fresh.device = DeviceSpec::Block { path: path.to_owned() };
+            }
+        }
+    }
+    Ok(plan)
+}
+
+/// Each with its plan at `scale`, for lists.
+///
+/// # Errors
+/// None that the texts of this program have; a test reads them all.
+pub fn plans(scale: Scale) -> anyhow::Result<Vec<(&'static str, Plan, Published)>> {
+    let read = |(name, _): &(&'static str, &str)| {
+        let plan = plan(name, scale, None)?;
+        let published = plan.published.clone();
+        Ok(published.map(|published| (*name, plan, published)))
+    };
+    ALL.iter().filter_map(|entry| read(entry).transpose()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan_file;
+
+    #[test]
+    fn every_plan_can_be_read_at_every_scale() {
+        for scale in Scale::ALL {
+            let plans = plans(scale).unwrap();
+            assert_eq!(plans.len(), ALL.len());
+            for (name, plan, published) in plans {
+                assert_eq!(plan_file::workload_errors(&plan), Vec::<String>::new(), "{name}");
+                assert!(!plan.targets.is_empty() && !published.figures.is_empty(), "{name}");
+            }
+        }
+        assert!(plan("btrfs", Scale::Day, None).is_err());
+    }
+
+    /// Every published row has a phase that does it again, or says why there is none.
+    #[test]
+    fn every_row_has_its_phase() {
+        for (name, plan, published) in plans(Scale::Full).unwrap() {
+            for figure in &published.figures {
+                let row = format!("{name}: {}", figure.operation);
+                assert_eq!(figure.phase.is_none(), figure.missing.is_some(), "{row}");
+                let Some(phase) = &figure.phase else { continue };
+                let is_own = |label: &str| {
+                    figure.workload.as_deref().map_or(plan.workloads.len() == 1, |own| own == label)
+                };
+                let workload = plan.workloads.iter().find(|it| is_own(&it.label)).expect(&row);
+                let info = catalogue::workload(workload).unwrap();
+                let is_known = phase == "fsck"
+                    || info.info().phases.iter().any(|known| known.name == phase.as_str());
+                assert!(is_known, "{row}: no phase {phase}");
+                for target in &plan.targets {
+                    let is_asked = figure.cells.contains_key(&target.label);
+                    assert!(
+                        is_asked || target.label.contains("with barriers") || figure.unit == "rank",
+                        "{row}: {}",
+                        target.label
+                    );
+                }
+                if let Some(amount) = &figure.amount {
+                    assert!(
+                        workload.params.iter().any(|(name, _)| *name == amount.parameter),
+                        "{row}"
+                    );
+                }
+            }
+        }
+    }
+}

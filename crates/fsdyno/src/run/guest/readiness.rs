@@ -1,0 +1,129 @@
+//! Whether a target can be measured in a guest, and whether a workload can run in one: what lies on this
+//! machine cannot be reached from there. Changes nothing.
+
+use fsdyno_lab::readiness::Readiness;
+use fsdyno_lab::{arguments, filesystem, stand, tools};
+use fsdyno_model::param::{ParamKind, SHIPPED};
+use fsdyno_model::plan::Plan;
+use fsdyno_model::target::{DeviceSpec, FreshSpec, Ground, TargetSpec};
+use fsdyno_model::units::human_bytes;
+use fsdyno_model::workload::WorkloadSpec;
+
+use super::Parts;
+use crate::catalogue;
+
+/// Workloads that run programs of this machine, and what these are.
+const OF_THE_HOST: [(&str, &str); 3] =
+    [("command", "the command"), ("kernel-source", "a compiler"), ("postgres", "PostgreSQL")];
+
+/// Whether `target` can be measured in a guest of these `parts`.
+#[must_use]
+pub fn readiness(target: &TargetSpec, plan: &Plan, parts: &Parts) -> Readiness {
+    let answer = match &target.ground {
+        Ground::Directory { .. } => Err(refuse(
+            "a directory of this machine cannot be reached from a guest: leave it out, or --in guest",
+        )),
+        Ground::Fresh(fresh) => self::fresh(fresh, plan, parts),
+    };
+    answer.err().unwrap_or(Readiness::Ready)
+}
+
+fn skip(reason: impl Into<String>) -> Readiness {
+    Readiness::Skip { reason: reason.into() }
+}
+
+fn refuse(error: impl Into<String>) -> Readiness {
+    Readiness::Refuse { error: error.into() }
+}
+
+fn fresh(fresh: &FreshSpec, plan: &Plan, parts: &Parts) -> Result<(), Readiness> {
+    let definition = filesystem::by_name(&fresh.filesystem).ok_or_else(|| {
+        refuse(format!("`{}` is no filesystem of the catalogue", fresh.filesystem))
+    })?;
+    arguments::check(definition, &fresh.mkfs, &fresh.mount).map_err(refuse)?;
+    let least = [definition.min_size_bytes, definition.min_journal_bytes];
+    for ((device, size), least) in disks(fresh, plan).zip(least) {
+        if let DeviceSpec::Block { path } = device {
+            return Err(refuse(format!(
+                "{} is a device of this machine, which a guest does not get: leave out @{0}, or \
+                 --in guest",
+                path.display()
+            )));
+        }
+        if let DeviceSpec::Emulated { .. } = device {
+            return Err(refuse(format!(
+                "{device} is emulated on the host only: leave out --in guest"
+            )));
+        }
+        if size < least {
+            let (has, needs) = (human_bytes(size), human_bytes(least));
+            return Err(refuse(format!("{has} are too small for it: give it at least {needs}")));
+        }
+    }
+    parts.of_filesystem(definition).map_err(|error| {
+        skip(format!("the guest's kernel ({}): {error}; --kernel gives another", parts.release()))
+    })?;
+    let missing = tools::missing(definition.tools);
+    let Some(first) = missing.first() else { return Ok(()) };
+    let advice = tools::install_advice(first.name).unwrap_or_default();
+    let names: Vec<&str> = missing.iter().map(|tool| tool.name).collect();
+    Err(skip(format!("{} not installed: {advice}", names.join(", "))))
+}
+
+/// The devices of a target with their sizes: the filesystem's, then its journal's where it has one.
+pub(super) fn disks<'a>(
+    fresh: &'a FreshSpec,
+    plan: &Plan,
+) -> impl Iterator<Item = (&'a DeviceSpec, u64)> {
+    let defaults = [plan.size_bytes, stand::journal_size_bytes(plan.size_bytes)];
+    let devices = std::iter::once(&fresh.device).chain(&fresh.journal);
+    devices.zip(defaults).map(|(device, default)| match device {
+        DeviceSpec::LoopImage { size_bytes } => (device, size_bytes.unwrap_or(default)),
+        DeviceSpec::Block { .. } | DeviceSpec::Emulated { .. } => (device, default),
+    })
+}
+
+/// Why a workload cannot run in a guest; `None` where it can.
+#[must_use]
+pub fn workload_error(workload: &WorkloadSpec) -> Option<String> {
+    let label = &workload.label;
+    if let Some((_, what)) = OF_THE_HOST.iter().find(|(kind, _)| *kind == workload.kind) {
+        return Some(format!(
+            "{label}: {what} of this machine cannot be run in a guest: leave out --in guest"
+        ));
+    }
+    let found = catalogue::workload(workload).ok()?;
+    let definitions = found.info().params;
+    let is_given = |name| workload.params.contains(name);
+    let paths = definitions.iter().filter(|it| it.kind == ParamKind::Path && is_given(it.name));
+    paths.into_iter().find_map(|param| {
+        let value = workload.params.text(param.name);
+        let is_inside = value == param.default || value.starts_with(SHIPPED);
+        (!is_inside).then(|| {
+            format!(
+                "{label}: {}={value} is a file of this machine, which a guest does not have: leave \
+                 it out, or --in guest",
+                param.name
+            )
+        })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn workloads_that_need_this_machine_are_told() {
+        let error = |text: &str| {
+            let parsed = catalogue::with_names(|names| WorkloadSpec::parse(text, true, names));
+            workload_error(&parsed.unwrap())
+        };
+        assert_eq!(error("compilebench"), None);
+        assert_eq!(error("dbench"), None);
+        assert!(error("kernel-source").unwrap().contains("a compiler"));
+        assert!(error("postgres").unwrap().contains("PostgreSQL"));
+        let given = error("package-install:packages=/srv/debs").unwrap();
+        assert!(given.contains("packages=/srv/debs is a file"), "{given}");
+    }
+}

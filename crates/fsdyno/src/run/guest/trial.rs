@@ -1,0 +1,230 @@
+//! One trial in a guest: fresh disks, a machine that does what [`crate::run::trial`] does on the host, its
+//! record; or what became of the machine.
+
+use std::fs::{self, File};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use fsdyno_guest::console;
+use fsdyno_guest::machine::{Event, Machine};
+use fsdyno_model::guest::{self, Fault, Message, Task, TrialErrand};
+use fsdyno_model::outcome::Outcome;
+use fsdyno_model::plan::Plan;
+use fsdyno_model::record::{TrialRecord, Warning};
+use fsdyno_model::target::{DeviceSpec, Ground};
+use fsdyno_model::trace::TraceMode;
+use fsdyno_sys::{clock, process};
+
+use super::{Guests, TICK, readiness};
+use crate::run::schedule::Planned;
+use crate::run::trial::Setting;
+
+/// Where a guest's own images would lie.
+const INSIDE: &str = "/var/tmp";
+/// A guest that says nothing for so long hangs.
+const SILENCE: Duration = Duration::from_secs(60);
+/// How many seconds of silence there may be instead, for tests.
+const SILENCE_VARIABLE: &str = "FSDYNO_GUEST_SILENCE_S";
+/// What a guest does to itself (`panic`, `hang`), to see what becomes of it.
+const FAULT_VARIABLE: &str = "FSDYNO_GUEST_FAULT";
+/// How much longer than a trial a guest may take: it also boots, and would tell by itself.
+const MARGIN: Duration = Duration::from_secs(60);
+
+/// How a guest ended that gave no record.
+enum Loss {
+    Failed { stage: String, error: String },
+    TimedOut { stage: String },
+    Interrupted { stage: String },
+}
+
+impl Guests {
+    /// Runs one trial; as [`crate::run::trial::execute`].
+    pub fn execute(
+        &self,
+        setting: &Setting<'_>,
+        planned: &Planned,
+        console_directory: &Path,
+        progress: &mut dyn FnMut(&str, f64),
+    ) -> (TrialRecord, Option<String>) {
+        let plan = setting.plan;
+        let mut record = planned.record(plan, Outcome::Interrupted { stage: "boot".to_owned() });
+        record.started_unix_ns = Some(clock::wall_ns());
+        let started = clock::now_ns();
+        let directory = setting.workspace.directory().join(format!("guest-{}", planned.order));
+        let mut kept = None;
+        match self.live(plan, planned, &directory, progress) {
+            Ok(told) => record = told,
+            Err(loss) => {
+                record.outcome = loss.outcome(plan.trial_timeout_s);
+                record.elapsed_ns = Some(clock::now_ns() - started);
+            }
+        }
+        if matches!(record.outcome, Outcome::Failed { .. } | Outcome::TimedOut { .. }) {
+            let name = crate::run::capture::safe_name(plan, planned);
+            let target = console_directory.join(format!("{name}.txt"));
+            kept = keep_console(&directory.join("console"), &target).then_some(target);
+            add_verdict(&mut record, &directory.join("console"));
+        }
+        record.measured = self.measured;
+        record.warnings.extend(kept.map(|path| Warning {
+            code: "console-kept".to_owned(),
+            message: format!("what the guest's kernel said is in {}", path.display()),
+            advice: "read it".to_owned(),
+        }));
+        let removed = fs::remove_dir_all(&directory);
+        let leftover = removed.err().filter(|error| error.kind() != std::io::ErrorKind::NotFound);
+        let leftover = leftover.map(|error| format!("remove {}: {error}", directory.display()));
+        (record, leftover)
+    }
+
+    fn live(
+        &self,
+        plan: &Plan,
+        planned: &Planned,
+        directory: &Path,
+        progress: &mut dyn FnMut(&str, f64),
+    ) -> Result<TrialRecord, Loss> {
+        let mut stage = "boot".to_owned();
+        let failed = |stage: &str, error: String| Loss::Failed { stage: stage.to_owned(), error };
+        let disks = make_disks(plan, planned, directory).map_err(|error| failed("boot", error))?;
+        let spec = fsdyno_guest::qemu::Spec { disks, ..self.spec.clone() };
+        let modules = self.modules[planned.target_index].clone();
+        let task = Task::Trial(Box::new(errand(plan, planned)));
+        progress(&stage, 0.0);
+        let mut machine = Machine::start(&self.qemu, &spec, directory, modules, task)
+            .map_err(|error| failed("boot", error))?;
+        let deadline =
+            Instant::now() + Duration::from_secs(plan.trial_timeout_s).saturating_add(MARGIN);
+        let silence = silence();
+        let mut activity = None;
+        loop {
+            match machine.next(TICK) {
+                Event::Said(Message::Hello { version, .. }) if version != guest::VERSION => {
+                    let error = "the guest speaks another version".to_owned();
+                    return Err(failed(&stage, error));
+                }
+                Event::Said(Message::Progress { stage: reached, done }) => {
+                    progress(&reached, done);
+                    stage = reached;
+                }
+                Event::Said(Message::Activity(told)) => activity = Some(*told),
+                Event::Said(Message::Record(record)) => {
+                    machine.finish();
+                    return Ok(TrialRecord { activity, ..with_disk_facts(*record) });
+                }
+                Event::Said(Message::Failed { error }) | Event::Garbled(error) => {
+                    return Err(failed(&stage, error));
+                }
+                Event::Closed => return Err(failed(&stage, machine.death())),
+                Event::Said(_) | Event::Nothing => {}
+            }
+            if process::interrupted() {
+                return Err(Loss::Interrupted { stage });
+            }
+            if Instant::now() > deadline {
+                return Err(Loss::TimedOut { stage });
+            }
+            if machine.silence() > silence {
+                machine.kill();
+                let last = console::last_lines(&console::read(machine.console()));
+                let last = if last.is_empty() { last } else { format!("; console: {last}") };
+                let error =
+                    format!("the guest hangs: it said nothing for {} s{last}", silence.as_secs());
+                return Err(failed(&stage, error));
+            }
+        }
+    }
+}
+
+impl Loss {
+    fn outcome(self, limit_s: u64) -> Outcome {
+        match self {
+            Loss::Failed { stage, error } => Outcome::Failed { stage, error },
+            Loss::Interrupted { stage } => Outcome::Interrupted { stage },
+            Loss::TimedOut { stage } => {
+                let limit = fsdyno_model::units::human_duration(limit_s * 1_000_000_000);
+                let error = format!("the guest was not done within {limit} and a minute");
+                Outcome::TimedOut { stage, error }
+            }
+        }
+    }
+}
+
+/// The trial with its target on the guest's own disks, which it may overwrite.
+fn errand(plan: &Plan, planned: &Planned) -> TrialErrand {
+    let mut plan = plan.clone();
+    plan.trace = TraceMode::None;
+    plan.directory = Some(PathBuf::from(INSIDE));
+    if let Ground::Fresh(fresh) = &mut plan.targets[planned.target_index].ground {
+        let names = ["/dev/vda", "/dev/vdb"].map(PathBuf::from);
+        let devices = std::iter::once(&mut fresh.device).chain(&mut fresh.journal);
+        for (device, path) in devices.zip(names) {
+            *device = DeviceSpec::Block { path };
+        }
+    }
+    TrialErrand {
+        plan,
+        target_index: planned.target_index,
+        workload_index: planned.workload_index,
+        trial: planned.trial,
+        role: planned.role,
+        order: planned.order,
+        fault: std::env::var(FAULT_VARIABLE).ok().as_deref().and_then(Fault::parse),
+    }
+}
+
+fn silence() -> Duration {
+    let given = std::env::var(SILENCE_VARIABLE).ok().and_then(|text| text.parse().ok());
+    given.map_or(SILENCE, Duration::from_secs)
+}
+
+/// Makes the disks, files full of holes, in a directory that is this user's alone.
+fn make_disks(plan: &Plan, planned: &Planned, directory: &Path) -> Result<Vec<PathBuf>, String> {
+    fs::DirBuilder::new()
+        .mode(0o700)
+        .create(directory)
+        .map_err(|error| format!("make {}: {error}", directory.display()))?;
+    let Ground::Fresh(fresh) = &plan.targets[planned.target_index].ground else {
+        return Err("a directory cannot be reached from a guest".to_owned());
+    };
+    let names = ["device.img", "journal.img"];
+    let disks = readiness::disks(fresh, plan).zip(names).map(|((_, size_bytes), name)| {
+        let path = directory.join(name);
+        let opened = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path);
+        opened
+            .and_then(|file| file.set_len(size_bytes))
+            .map_err(|error| format!("make {}: {error}", path.display()))?;
+        Ok(path)
+    });
+    disks.collect()
+}
+
+/// What a guest cannot know of its disks.
+fn with_disk_facts(mut record: TrialRecord) -> TrialRecord {
+    let facts = &mut record.facts.device;
+    facts.insert("kind".to_owned(), "disk of a guest".to_owned());
+    facts.insert("host_cache".to_owned(), "written back, flushes ignored".to_owned());
+    record
+}
+
+/// Copies what the kernel said to where results are kept; says whether there was anything.
+fn keep_console(console: &Path, target: &Path) -> bool {
+    let text = console::read(console);
+    let Some(directory) = target.parent().filter(|_| !text.trim().is_empty()) else { return false };
+    let write = || -> std::io::Result<()> {
+        fs::DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
+        std::io::Write::write_all(&mut File::create(target)?, text.as_bytes())
+    };
+    write().is_ok()
+}
+
+/// Adds what the kernel said of itself to the error of a trial that the guest could still record.
+fn add_verdict(record: &mut TrialRecord, console: &Path) {
+    let Some(verdict) = console::verdict(&console::read(console)) else { return };
+    if let Outcome::Failed { error, .. } = &mut record.outcome
+        && !error.contains(&verdict)
+    {
+        error.push_str(&format!("; {verdict}"));
+    }
+}

@@ -1,0 +1,269 @@
+//! Emulated disks: models listed and checked, served, under a filesystem, killed, cut off.
+
+use std::fs::{self, OpenOptions};
+use std::io::{BufRead as _, BufReader};
+use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
+use std::path::Path;
+use std::process::{Child, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use crate::sandbox::{Sandbox, can_format, outcomes, skip};
+
+/// Whether disks can be served here; prints the reason when not.
+fn can_serve() -> bool {
+    if !can_format(&["ext4"]) {
+        return false;
+    }
+    if !Path::new("/dev/fuse").exists() {
+        skip("the kernel has no FUSE");
+        return false;
+    }
+    true
+}
+
+#[test]
+fn models_are_listed_shown_and_checked_alone() {
+    let sandbox = Sandbox::in_memory();
+    let listed = sandbox.run(["disk", "list", "--json"]);
+    let models = listed.assert_code(0).json();
+    let models = models.as_array().unwrap();
+    assert!(models.len() > 15);
+    for kind in ["hdd", "ssd", "card", "smr", "volume", "array", "ram"] {
+        assert!(models.iter().any(|model| model["kind"] == kind), "{kind}");
+    }
+    let shown = sandbox.run(["disk", "show", "hdd-7200-2007"]);
+    assert!(shown.assert_code(0).stdout.contains("average_seek_ms = 8.9"));
+    let checked = sandbox.run(["disk", "check", "hdd-7200-2007", "--offline", "--json"]);
+    let checked = checked.assert_code(0).json();
+    let figures = checked["figures"].as_array().unwrap();
+    let found = figures.iter().find(|it| it["figure"] == "random_read_ms").unwrap();
+    let ratio = found["found"].as_f64().unwrap() / found["stated"].as_f64().unwrap();
+    assert!((ratio - 1.0).abs() < 0.05, "{found}");
+    let text = sandbox.run(["disk", "check", "volume-gp3", "--offline"]);
+    assert!(text.assert_code(0).stdout.contains("random_read_iops_qd32"), "{}", text.stdout);
+}
+
+#[test]
+fn a_model_of_ones_own_is_read_strictly() {
+    let sandbox = Sandbox::in_memory();
+    let text = sandbox.run(["disk", "show", "hdd-7200-2007"]).stdout;
+    let good = sandbox.file("mine.toml", &text);
+    sandbox.run(["disk", "check", &good, "--offline"]).assert_code(0);
+    let bad = sandbox.file("bad.toml", &text.replace("heads = 3", "heds = 3"));
+    let refused = sandbox.run(["disk", "check", &bad, "--offline"]);
+    refused.assert_code(2);
+    assert!(refused.stderr.contains("did you mean `heads`"), "{}", refused.stderr);
+    assert!(refused.stderr.contains("bad.toml:12:1"), "{}", refused.stderr);
+    for target in ["ext4@disk:hdd-7200-2006", "ext4@disk:./none.toml"] {
+        let refused = sandbox.run(["compare", target, "-w", "small-files"]);
+        refused.assert_code(2);
+    }
+}
+
+#[test]
+fn what_is_faster_than_the_emulator_is_refused() {
+    if !can_serve() {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    // Nothing answers within a microsecond here.
+    let text = sandbox.run(["disk", "show", "nvme-datacentre"]).stdout;
+    let text = text
+        .replace("overhead_us = 12", "overhead_us = 0")
+        .replace("write_overhead_us = 10", "write_overhead_us = 0");
+    let model = sandbox.file("quick.toml", &text);
+    let images = sandbox.images().display().to_string();
+    let target = format!("ext4@disk:{model}:512MiB");
+    let refused =
+        sandbox.run(["compare", &target, "-w", "small-files", "-n", "1", "--dir", &images]);
+    refused.assert_code(2);
+    assert!(refused.stderr.contains("faster than can be emulated"), "{}", refused.stderr);
+    sandbox.assert_nothing_left();
+}
+
+#[test]
+fn probes_through_the_emulator_are_near_the_model() {
+    if !can_serve() {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    let images = sandbox.images().display().to_string();
+    let arguments =
+        ["disk", "check", "hdd-5400-2010", "--requests", "60", "--json", "--dir", images.as_str()];
+    // Tests run beside each other: whether all of it is within its limits is not asked here.
+    let found = sandbox.run(arguments).json();
+    assert!(found["overhead"]["request_ns"].as_f64().unwrap() > 0.0);
+    let probes = found["probes"].as_array().unwrap();
+    assert_eq!(probes.len(), 4);
+    for probe in probes {
+        let of = |name: &str| probe[name].as_f64().unwrap();
+        assert!(of("mean_ns") > 0.7 * of("model_mean_ns"), "{probe}");
+        assert!(of("mean_ns") < 3.0 * of("model_mean_ns") + 5e6, "{probe}");
+    }
+    sandbox.assert_nothing_left();
+}
+
+fn compare(sandbox: &Sandbox, targets: &[&str], more: &[&str]) -> Vec<String> {
+    let mut arguments = vec!["compare".to_owned()];
+    arguments.extend(targets.iter().map(|target| (*target).to_owned()));
+    arguments.extend(["--dir".to_owned(), sandbox.images().display().to_string()]);
+    arguments.extend(["-w", "small-files:files=300", "-n", "1", "--json", "-"].map(str::to_owned));
+    arguments.extend(more.iter().map(|word| (*word).to_owned()));
+    arguments
+}
+
+#[test]
+fn a_filesystem_on_an_emulated_disk_takes_its_time() {
+    if !can_serve() {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    let targets = ["slow=ext4@disk:hdd-7200-2007:512MiB", "fast=ext4@loop:512MiB"];
+    let arguments = compare(&sandbox, &targets, &[]);
+    let finished = sandbox.run(arguments.iter().map(String::as_str));
+    let result = finished.assert_code(0).json();
+    assert_eq!(outcomes(&result), ["completed"; 2]);
+    let of = |list: &str, key: &str, label: &str| {
+        let all = result[list].as_array().unwrap();
+        all.iter().find(|one| one[key] == label).unwrap().clone()
+    };
+    let facts = &of("targets", "label", "slow")["device_facts"];
+    assert_eq!(facts["disk_model"], "hdd-7200-2007");
+    assert_eq!(facts["rotational"], "1");
+    assert_eq!(facts["loop_direct_io"], "true");
+    // A disk that rotates is not told what is no longer needed, and that it says so disturbs nothing.
+    assert_eq!(facts["discard_granularity_bytes"], "0");
+    let trial = |label: &str| of("trials", "target", label);
+    let warnings = trial("slow")["warnings"].to_string();
+    assert!(!warnings.contains("kernel-complained"), "{warnings}");
+    let elapsed = |trial: &Value| -> u64 {
+        let phases = trial["phases"].as_array().unwrap();
+        phases.iter().filter_map(|phase| phase["elapsed_durable_ns"].as_u64()).sum()
+    };
+    // At least one flush that waits for the platters. The host's own disk may be slower than that.
+    let slow = elapsed(&trial("slow"));
+    assert!(slow > 5_000_000, "{slow}");
+    let audit = sandbox.run(["show", "--audit"]);
+    assert!(audit.stdout.contains("emulated hdd-7200-2007"), "{}", audit.stdout);
+    sandbox.assert_nothing_left();
+}
+
+/// A process started by `parent` whose command line holds `word`.
+fn child_of(parent: u32, word: &str) -> Option<u32> {
+    fs::read_dir("/proc").unwrap().flatten().find_map(|entry| {
+        let pid: u32 = entry.file_name().to_str()?.parse().ok()?;
+        let stat = fs::read_to_string(entry.path().join("stat")).ok()?;
+        let rest = stat.rsplit_once(") ")?.1;
+        let own: u32 = rest.split(' ').nth(1)?.parse().ok()?;
+        let line = fs::read(entry.path().join("cmdline")).ok()?;
+        let has_word = String::from_utf8_lossy(&line).contains(word);
+        (own == parent && has_word).then_some(pid)
+    })
+}
+
+fn within<T>(limit: Duration, what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+    let end = Instant::now() + limit;
+    loop {
+        if let Some(found) = look() {
+            return found;
+        }
+        assert!(Instant::now() < end, "{what} did not come");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+#[test]
+fn a_killed_server_ends_its_trial_and_leaves_nothing() {
+    if !can_serve() {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    let arguments = compare(&sandbox, &["ext4@disk:sd-card-a1:512MiB"], &[]);
+    let mut command = sandbox.command(arguments.iter().map(String::as_str));
+    let run = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let place = sandbox.images().display().to_string();
+    // The servers by which the emulator is tried out come first; a trial's lies in its directory.
+    let server = within(Duration::from_secs(60), "the server", || {
+        child_of(run.id(), &format!("{place}/fsdyno-2"))
+    });
+    kill(server);
+    let finished = crate::sandbox::Finished::of(&run.wait_with_output().unwrap());
+    finished.assert_code(1);
+    let result = finished.json();
+    assert_eq!(outcomes(&result), ["failed"], "{}", finished.stderr);
+    sandbox.assert_nothing_left();
+}
+
+fn kill(pid: u32) {
+    let status = std::process::Command::new("kill").args(["-9", &pid.to_string()]).status();
+    assert!(status.unwrap().success());
+}
+
+/// A served disk and the path of its loop device.
+fn serve(sandbox: &Sandbox, more: &[&str]) -> (Child, String) {
+    let directory = sandbox.path().join("mounted");
+    fs::create_dir_all(&directory).unwrap();
+    let directory = directory.display().to_string();
+    let mut arguments = vec!["disk", "serve", "hdd-7200-2007", "contents", "--mount", &directory];
+    arguments.extend(more);
+    let mut command = sandbox.command(arguments);
+    let mut served = command.stdout(Stdio::piped()).spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(served.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    let device = line.split(' ').next().unwrap().to_owned();
+    assert!(device.starts_with("/dev/loop"), "{line}");
+    (served, device)
+}
+
+#[test]
+fn a_power_cut_loses_what_was_not_flushed_and_clean_finds_the_rest() {
+    if !can_serve() {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    let (mut served, device) = serve(&sandbox, &["--size", "64MiB", "--volatile"]);
+    let direct = rustix::fs::OFlags::DIRECT.bits().cast_signed();
+    let disk = OpenOptions::new().write(true).custom_flags(direct).open(&device).unwrap();
+    let mut block = fsdyno_sys::buffer::AlignedBuffer::new(4096);
+    block.fill(b'a');
+    disk.write_all_at(&block, 8192).unwrap();
+    disk.sync_data().unwrap();
+    block.fill(b'b');
+    disk.write_all_at(&block, 8192).unwrap();
+    disk.write_all_at(&block, 1 << 20).unwrap();
+    kill(served.id());
+    served.wait().unwrap();
+    assert!(disk.sync_data().is_err(), "nobody serves it any more");
+    drop(disk);
+    let contents = fs::read(sandbox.path().join("contents")).unwrap();
+    assert_eq!((contents[8192], contents[1 << 20]), (b'a', 0));
+    let cleaned = sandbox.run(["clean"]);
+    assert!(cleaned.assert_code(0).stdout.contains("removed mount"), "{}", cleaned.stdout);
+    let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap();
+    assert!(!mounts.contains(&sandbox.path().display().to_string()), "{mounts}");
+    within(Duration::from_secs(10), "the end of the loop device", || {
+        let attached = fsdyno_sys::loopdev::list().unwrap();
+        attached.iter().all(|it| !it.backing_file.starts_with(sandbox.path())).then_some(())
+    });
+}
+
+#[test]
+fn an_interrupted_server_takes_everything_down() {
+    if !can_serve() {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    let (served, device) = serve(&sandbox, &["--size", "64MiB"]);
+    let file = OpenOptions::new().read(true).open(&device).unwrap();
+    let mut bytes = [1; 512];
+    file.read_exact_at(&mut bytes, 4096).unwrap();
+    assert_eq!(bytes, [0; 512]);
+    drop(file);
+    let pid = served.id().to_string();
+    assert!(std::process::Command::new("kill").args(["-INT", &pid]).status().unwrap().success());
+    let status = served.wait_with_output().unwrap().status;
+    assert!(status.success(), "{status}");
+    sandbox.assert_nothing_left();
+}

@@ -1,0 +1,68 @@
+//! The first process of a guest: makes the machine ready, finds the port, and switches the machine off at
+//! the end. What it is told to do in between is left to the caller.
+
+use std::fs::{self, File, OpenOptions};
+use std::path::Path;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use fsdyno_model::guest;
+use fsdyno_sys::{Errno, first_process};
+
+use crate::Result;
+use crate::initramfs::BOOT_MODULES;
+
+/// Where the kernel shows the ports.
+const PORTS: &str = "/sys/class/virtio-ports";
+/// How long the port may take to appear.
+const PORT_PATIENCE: Duration = Duration::from_secs(30);
+
+/// Makes the machine ready and opens the port.
+///
+/// # Errors
+/// Something that the machine should have is missing.
+pub fn begin() -> Result<File> {
+    first_process::mount_kernel_filesystems().map_err(|error| error.to_string())?;
+    let list = fs::read_to_string(BOOT_MODULES)
+        .map_err(|error| format!("read {BOOT_MODULES}: {error}"))?;
+    let modules: Vec<String> = list.lines().map(str::to_owned).collect();
+    load(&modules)?;
+    let end = Instant::now() + PORT_PATIENCE;
+    loop {
+        if let Some(node) = port_node() {
+            let opened = OpenOptions::new().read(true).write(true).open(&node);
+            return opened.map_err(|error| format!("open {node}: {error}"));
+        }
+        if Instant::now() > end {
+            return Err(format!("the port {} did not appear", guest::PORT));
+        }
+        thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// The node of the port; its number depends on what else the machine has.
+fn port_node() -> Option<String> {
+    let ports = fs::read_dir(PORTS).ok()?;
+    let is_ours = |path: &Path| {
+        fs::read_to_string(path.join("name")).is_ok_and(|name| name.trim() == guest::PORT)
+    };
+    let port = ports.flatten().map(|entry| entry.path()).find(|path| is_ours(path))?;
+    let node = format!("/dev/{}", port.file_name()?.to_string_lossy());
+    // Writing to a node that is not there yet would make a file.
+    Path::new(&node).exists().then_some(node)
+}
+
+/// Loads modules in their order. One that finds nothing to do here is passed over: algorithms for
+/// processors that this is not.
+///
+/// # Errors
+/// The kernel refuses one.
+pub fn load(modules: &[String]) -> Result<()> {
+    for path in modules.iter().filter(|path| !path.is_empty()) {
+        match first_process::load_module(Path::new(path)) {
+            Err(error) if error.errno != Errno::NODEV => return Err(error.to_string()),
+            _ => {}
+        }
+    }
+    Ok(())
+}

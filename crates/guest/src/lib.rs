@@ -1,0 +1,48 @@
+//! Disposable virtual machines, made without root: a kernel, the modules and programs that one trial
+//! needs, and QEMU around them. What a trial is, is left to the caller; what is said over the port is in
+//! [`fsdyno_model::guest`].
+//!
+//! | module | answers |
+//! |---|---|
+//! | [`kernel`] | which kernels there are, and where their modules lie |
+//! | [`image`] | the ELF inside a compressed kernel image |
+//! | [`package`] | the kernel inside a distribution's package |
+//! | [`elf`] | what a program, a library, a module or a kernel says of itself |
+//! | [`libraries`] | the libraries that a program needs |
+//! | [`modules`] | the modules that a driver needs, in order |
+//! | [`cpio`] | the archive that an initial file system is |
+//! | [`initramfs`] | what lies in that of a guest |
+//! | [`qemu`] | the command line of QEMU |
+//! | [`machine`] | a guest that runs: what it says, and how it ended |
+//! | [`console`] | what the kernel of the guest said last |
+//! | [`accelerator`] | whether hardware acceleration works |
+//! | [`inside`] | the first process of a guest |
+#![forbid(unsafe_code)]
+
+pub mod accelerator;
+pub mod console;
+pub mod cpio;
+pub mod elf;
+pub mod image;
+pub mod initramfs;
+pub mod inside;
+pub mod kernel;
+pub mod libraries;
+pub mod machine;
+pub mod modules;
+pub mod package;
+pub mod qemu;
+
+/// A sentence for every error: what failed, on what, what to try.
+pub type Result<T> = std::result::Result<T, String>;
+
+/// XXH3 of `bytes`, in hexadecimal digits.
+#[must_use]
+pub fn hash(bytes: &[u8]) -> String {
+    format!("{:016x}", xxhash_rust::xxh3::xxh3_64(bytes))
+}
+
+/// Reads a file whole.
+fn read(path: &std::path::Path) -> Result<Vec<u8>> {
+    std::fs::read(path).map_err(|error| format!("read {}: {error}", path.display()))
+}

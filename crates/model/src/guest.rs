@@ -1,0 +1,137 @@
+//! What a guest is told and what it answers: frames of [`crate::wire`] over one port. A guest gets one
+//! [`Errand`], does it and powers itself off.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::activity::Activity;
+use crate::environment::Environment;
+use crate::plan::Plan;
+use crate::record::{Role, TrialRecord};
+
+/// Version of what is said over the port.
+pub const VERSION: u32 = 1;
+/// Name of the port.
+pub const PORT: &str = "fsdyno.trial";
+/// How often a guest says that it is alive, in milliseconds.
+pub const HEARTBEAT_MS: u64 = 500;
+
+/// What a guest has to do.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Errand {
+    /// [`VERSION`] of the sender.
+    pub version: u32,
+    /// Bytes for the guest's random number generator, which has no source of its own.
+    pub entropy: Vec<u8>,
+    /// Modules of the kernel to load, in this order, by their paths in the guest.
+    pub modules: Vec<String>,
+    /// The work.
+    pub task: Task,
+}
+
+/// The work of a guest.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Task {
+    /// Say what the guest is.
+    Describe,
+    /// Run one trial.
+    Trial(Box<TrialErrand>),
+}
+
+/// One trial for a guest.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct TrialErrand {
+    /// The plan, whose target is on the guest's own devices.
+    pub plan: Plan,
+    /// Index of the target in the plan.
+    pub target_index: usize,
+    /// Index of the workload in the plan.
+    pub workload_index: usize,
+    /// Number of the trial, from 1.
+    pub trial: u32,
+    /// What it is for.
+    pub role: Role,
+    /// Place in the order of execution, from 0.
+    pub order: u32,
+    /// Something bad that the guest does to itself when the workload begins, to see what becomes of it.
+    pub fault: Option<Fault>,
+}
+
+/// Something bad that a guest does to itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Fault {
+    /// Its kernel panics.
+    Panic,
+    /// It says nothing any more.
+    Hang,
+}
+
+impl Fault {
+    /// Reads `panic` or `hang`.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Fault> {
+        match text {
+            "panic" => Some(Fault::Panic),
+            "hang" => Some(Fault::Hang),
+            _ => None,
+        }
+    }
+}
+
+/// What a guest says.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Message {
+    /// First of all.
+    Hello {
+        /// [`VERSION`] of the guest.
+        version: u32,
+        /// Time since its kernel began, in nanoseconds of its own clock.
+        boot_ns: u64,
+    },
+    /// It is alive.
+    Heartbeat,
+    /// How far the trial is.
+    Progress {
+        /// Stage of the trial, or phase of the workload.
+        stage: String,
+        /// Share of the workload that is done, 0 … 1.
+        done: f64,
+    },
+    /// What the guest is.
+    Environment(Box<Environment>),
+    /// What the guest did while the workload ran; right before the record.
+    Activity(Box<Activity>),
+    /// The trial, whole but for what the machine did meanwhile.
+    Record(Box<TrialRecord>),
+    /// The errand could not be done.
+    Failed {
+        /// What failed, on what, and what to try.
+        error: String,
+    },
+}
+
+/// A guest as the result keeps it: what its figures depend on besides the host.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct GuestFacts {
+    /// Version of QEMU.
+    pub qemu_version: String,
+    /// Flags of QEMU, without the paths of a trial.
+    pub qemu_flags: Vec<String>,
+    /// The kernel image.
+    pub kernel_image: String,
+    /// XXH3 of the kernel image, in hexadecimal digits.
+    pub kernel_hash: String,
+    /// XXH3 of the initial file system, in hexadecimal digits.
+    pub initramfs_hash: String,
+    /// Size of the initial file system in bytes.
+    pub initramfs_bytes: u64,
+    /// From the start of QEMU until the guest answered, at the start of the run, in nanoseconds.
+    pub boot_ns: u64,
+    /// Facts of the host, which is not measured: its kernel, processors and memory.
+    pub host: BTreeMap<String, String>,
+}

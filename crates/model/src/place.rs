@@ -1,0 +1,228 @@
+//! Where trials run and whose clock times them: chosen beside the targets, recorded with every trial and
+//! never a matter of workloads or filesystems. How a guest is made is left to the crate `guest`.
+
+use std::fmt;
+use std::path::PathBuf;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Memory of a guest when nothing is said, in bytes.
+pub const DEFAULT_MEMORY_BYTES: u64 = 1 << 30;
+/// Least memory of a guest, in bytes: the kernel, the programs and a page cache.
+pub const MIN_MEMORY_BYTES: u64 = 256 << 20;
+
+/// Where trials run.
+#[derive(
+    Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "kebab-case")]
+pub enum Where {
+    /// On this machine, under its own kernel.
+    #[default]
+    Host,
+    /// In a virtual machine that is made for each trial.
+    Guest,
+}
+
+impl Where {
+    /// The words, in the order of the variants.
+    pub const WORDS: [&str; 2] = ["host", "guest"];
+
+    /// Reads one of [`Where::WORDS`].
+    ///
+    /// # Errors
+    /// A sentence that says what is accepted.
+    pub fn parse(text: &str) -> Result<Where, String> {
+        match text {
+            "host" => Ok(Where::Host),
+            "guest" => Ok(Where::Guest),
+            _ => Err(format!("`{text}` is no place to run in: write host or guest")),
+        }
+    }
+}
+
+/// Whose time the figures are.
+#[derive(
+    Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "kebab-case")]
+pub enum Clock {
+    /// The machine's own.
+    #[default]
+    Real,
+}
+
+/// What carries out a guest's instructions.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "kebab-case")]
+pub enum Accelerator {
+    /// The processor, through the host's kernel.
+    Kvm,
+    /// QEMU's software emulation.
+    Tcg,
+}
+
+impl Accelerator {
+    /// The words, in the order of the variants.
+    pub const WORDS: [&str; 2] = ["kvm", "tcg"];
+
+    /// Its name, as QEMU has it.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Accelerator::Kvm => "kvm",
+            Accelerator::Tcg => "tcg",
+        }
+    }
+
+    /// Reads one of [`Accelerator::WORDS`].
+    ///
+    /// # Errors
+    /// A sentence that says what is accepted.
+    pub fn parse(text: &str) -> Result<Accelerator, String> {
+        match text {
+            "kvm" => Ok(Accelerator::Kvm),
+            "tcg" => Ok(Accelerator::Tcg),
+            _ => Err(format!("`{text}` is no accelerator: write kvm or tcg")),
+        }
+    }
+}
+
+/// What a plan says of the place of its trials.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Place {
+    /// Where trials run.
+    #[serde(rename = "where")]
+    pub kind: Where,
+    /// Whose time the figures are.
+    pub clock: Clock,
+    /// Kernel of the guest: a kernel image or a package with one; null for one that is installed.
+    pub kernel: Option<PathBuf>,
+    /// What carries out the guest's instructions; null for the fastest that works.
+    pub accelerator: Option<Accelerator>,
+    /// Memory of the guest, in bytes.
+    pub memory_bytes: u64,
+}
+
+impl Default for Place {
+    fn default() -> Place {
+        Place {
+            kind: Where::default(),
+            clock: Clock::default(),
+            kernel: None,
+            accelerator: None,
+            memory_bytes: DEFAULT_MEMORY_BYTES,
+        }
+    }
+}
+
+impl Place {
+    /// Whether trials run in guests.
+    #[must_use]
+    pub fn is_guest(&self) -> bool {
+        self.kind == Where::Guest
+    }
+
+    /// What contradicts itself: settings of guests where trials run on the host, too little memory.
+    #[must_use]
+    pub fn errors(&self) -> Vec<String> {
+        if self.is_guest() {
+            let needed = crate::units::human_bytes(MIN_MEMORY_BYTES);
+            let short = self.memory_bytes < MIN_MEMORY_BYTES;
+            let told = format!("a guest needs at least {needed} of memory");
+            return short.then_some(told).into_iter().collect();
+        }
+        let host = Place::default();
+        let given = [
+            ("kernel", self.kernel != host.kernel),
+            ("accelerator", self.accelerator != host.accelerator),
+            ("memory", self.memory_bytes != host.memory_bytes),
+        ];
+        let names = given.into_iter().filter(|(_, is_given)| *is_given);
+        let told = names.map(|(name, _)| {
+            format!("{name} is of guests: add --in guest (where = \"guest\" in a plan)")
+        });
+        told.collect()
+    }
+}
+
+/// Where a trial ran, by whose clock: figures of different kinds are never compared.
+#[derive(
+    Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
+pub struct Measured {
+    /// Where it ran.
+    #[serde(rename = "where")]
+    pub place: Where,
+    /// Whose time its figures are.
+    pub clock: Clock,
+    /// What carried out the guest's instructions; null on the host.
+    pub accelerator: Option<Accelerator>,
+}
+
+/// `on the host`, `in a guest (tcg)`.
+impl fmt::Display for Measured {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.place, self.accelerator) {
+            (Where::Host, _) => f.write_str("on the host"),
+            (Where::Guest, Some(accelerator)) => write!(f, "in a guest ({})", accelerator.word()),
+            (Where::Guest, None) => f.write_str("in a guest"),
+        }
+    }
+}
+
+/// Why figures of two kinds are not put beside each other; `None` where they are of one kind.
+#[must_use]
+pub fn refusal(a: (&str, Measured), b: (&str, Measured)) -> Option<String> {
+    let ((a_name, a), (b_name, b)) = (a, b);
+    (a != b).then(|| {
+        format!(
+            "{a_name} was measured {a}, {b_name} {b}: such figures are not comparable, measure both in \
+             the same place"
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_read_back() {
+        for word in Where::WORDS {
+            let place = Where::parse(word).unwrap();
+            assert_eq!(serde_json::to_string(&place).unwrap(), format!("\"{word}\""));
+        }
+        for word in Accelerator::WORDS {
+            assert_eq!(Accelerator::parse(word).unwrap().word(), word);
+        }
+        assert!(Where::parse("uml2").is_err() && Accelerator::parse("").is_err());
+    }
+
+    #[test]
+    fn settings_of_guests_need_guests() {
+        assert!(Place::default().errors().is_empty());
+        let place = Place { kernel: Some(PathBuf::from("/k")), ..Place::default() };
+        assert!(place.errors()[0].contains("--in guest"));
+        assert!(Place { kind: Where::Guest, ..place.clone() }.errors().is_empty());
+        let small = Place { kind: Where::Guest, memory_bytes: 1, ..place };
+        assert!(small.errors()[0].contains("memory"));
+    }
+
+    #[test]
+    fn kinds_are_told_apart() {
+        let host = Measured::default();
+        let guest = |accelerator| Measured { place: Where::Guest, accelerator, ..host };
+        let tcg = guest(Some(Accelerator::Tcg));
+        assert_eq!(refusal(("a", tcg), ("b", tcg)), None);
+        for other in [host, guest(Some(Accelerator::Kvm))] {
+            let told = refusal(("a", other), ("b", tcg)).unwrap();
+            assert!(told.contains("b in a guest (tcg)"), "{told}");
+        }
+        let none: Measured = serde_json::from_str(r#"{"where":"host","clock":"real"}"#).unwrap();
+        assert_eq!(none, host);
+    }
+}
