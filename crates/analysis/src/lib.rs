@@ -24,11 +24,13 @@
 //! | [`ratio`] | every target beside the first one |
 //! | [`mod@then_and_now`] | published figures beside those of a run |
 //! | [`curve`] | latency by percentile, for drawing |
+//! | [`mod@advise`] | how targets rank for somebody's work, over many runs |
 //! | [`mod@diff`] | two runs beside each other |
 //! | [`mod@history`] | one figure over many runs |
 //! | [`mod@assemble`] | the whole result document |
 #![forbid(unsafe_code)]
 
+pub mod advise;
 pub mod assemble;
 pub mod audit;
 pub mod calibration;

@@ -10,6 +10,7 @@
 //! | [`catalogue`] | the names that plans and targets may use |
 //! | [`paths`] | where results and state live |
 //! | [`plan_file`] | plans read from files |
+//! | [`persona`] | whose work a filesystem is chosen for |
 //! | [`published`] | published comparisons that come with the program |
 //! | [`disk_model`] | models of disks by name or from files |
 //! | [`snippet`] | errors of a text drawn with their place |
@@ -19,6 +20,7 @@ pub mod catalogue;
 pub mod cmd;
 pub mod disk_model;
 pub mod paths;
+pub mod persona;
 pub mod plan_file;
 pub mod published;
 pub mod report_data;

@@ -35,10 +35,13 @@
 //! | [`report_data`] | what a report shows besides the result document |
 //! | [`result`] | the result document (`--json`) |
 //! | [`noise`] | how noisy a machine is |
+//! | [`advice`] | how targets rank for somebody's work |
+//! | [`persona`] | whose work that is |
 //! | [`diff`] | two runs beside each other, one figure over many runs |
 #![forbid(unsafe_code)]
 
 pub mod activity;
+pub mod advice;
 pub mod age;
 pub mod audit;
 pub mod cold;
@@ -56,6 +59,7 @@ pub mod noise;
 pub mod outcome;
 pub mod param;
 pub mod payload;
+pub mod persona;
 pub mod place;
 pub mod plan;
 mod plan_toml;

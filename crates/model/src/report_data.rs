@@ -1,6 +1,7 @@
 //! All that a report shows of one run: the result document, and what is computed for drawing. Computed
 //! by `analysis` from records and traces, drawn by `report`.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::activity::Activity;
@@ -9,7 +10,7 @@ use crate::record::Role;
 use crate::result::RunResult;
 
 /// A ratio with its 95 % interval.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Ratio {
     /// How many times as good as the baseline: above 1 is better, whatever the metric.
     pub ratio: f64,

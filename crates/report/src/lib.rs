@@ -4,6 +4,7 @@
 //!
 //! | module | makes |
 //! |---|---|
+//! | [`advice`] | which target for whose work |
 //! | [`audit`] | the fairness audit, checklists and the documentation of its rules |
 //! | [`table`] | the table in the terminal |
 //! | [`markdown`] | the same as GitHub markdown |
@@ -20,6 +21,7 @@
 //! | [`list`] | documentation of workloads, filesystems and metrics |
 #![forbid(unsafe_code)]
 
+pub mod advice;
 pub mod audit;
 pub mod diff;
 pub mod exports;

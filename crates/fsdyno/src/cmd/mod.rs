@@ -1,5 +1,6 @@
 //! The verbs: one file each. Help, completions and man pages are generated from these definitions.
 
+mod advise;
 mod check;
 mod clean;
 mod compare;
@@ -58,6 +59,8 @@ pub enum Verb {
     Diff(diff::Args),
     /// Show a figure over many runs, and where its level changed
     History(history::Args),
+    /// Say which target to take for somebody's work, by what was measured
+    Advise(advise::Args),
     /// Put the runs of other results databases into one
     Merge(merge::Args),
     /// Ask the results database in SQL
@@ -105,6 +108,7 @@ impl Verb {
             Verb::Report(args) => args.execute(),
             Verb::Diff(args) => args.execute(),
             Verb::History(args) => args.execute(),
+            Verb::Advise(args) => args.execute(),
             Verb::Merge(args) => args.execute(),
             Verb::Query(args) => args.execute(),
             Verb::Trace(args) => args.execute(),

@@ -199,7 +199,12 @@ fn command_line() -> String {
 /// # Errors
 /// Those of the database.
 pub fn result_of(store: &Store, run: &StoredRun) -> anyhow::Result<RunResult> {
-    let records = store.trials(&run.id)?;
+    Ok(result_of_trials(run, store.trials(&run.id)?))
+}
+
+/// The whole result of a run from `records`, which are all that there are of it.
+#[must_use]
+pub fn result_of_trials(run: &StoredRun, records: Vec<TrialRecord>) -> RunResult {
     let stopped = stopping::stopped(&run.plan, run.finished_unix_ns.is_some(), &records);
     let measured = records.iter().filter(|record| record.role == Role::Measured);
     let most = measured.map(|record| record.trial).max().unwrap_or_default();
@@ -217,7 +222,7 @@ pub fn result_of(store: &Store, run: &StoredRun) -> anyhow::Result<RunResult> {
         environment: run.environment.clone(),
         warnings: run.warnings.clone(),
     };
-    Ok(fsdyno_analysis::assemble::assemble(info, &run.plan, &catalogue::phase_order, &trials))
+    fsdyno_analysis::assemble::assemble(info, &run.plan, &catalogue::phase_order, &trials)
 }
 
 /// Every planned trial appears, those that were never started as interrupted. Those that are made only

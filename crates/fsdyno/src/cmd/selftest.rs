@@ -259,7 +259,9 @@ impl Common {
             }
             Ok::<_, String>(WorkloadSpec::of(info, params))
         });
-        plan.workloads.push(workload.map_err(bad_input)?);
+        // Its command line would be no name.
+        let label = "files".to_owned();
+        plan.workloads.push(WorkloadSpec { label, ..workload.map_err(bad_input)? });
         plan.finish().map_err(|errors| crate::bad_inputs(&errors))
     }
 }

@@ -1,5 +1,6 @@
 //! End-to-end tests through the real binary, one module for each topic.
 
+mod advise;
 mod aged;
 mod audit;
 mod auto_trials;

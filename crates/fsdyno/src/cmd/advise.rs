@@ -1,0 +1,407 @@
+//! `fsdyno advise`: which target for whose work, by what has been measured. Statistics are left to `analysis`,
+//! how it looks to `report`.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use fsdyno_analysis::advise::{Evidence, Part, Standings, advise};
+use fsdyno_analysis::series::WorkloadOrder;
+use fsdyno_analysis::stopping::Looks;
+use fsdyno_model::SCHEMA_VERSION;
+use fsdyno_model::advice::{Advice, AdvisedWorkload, NextRun};
+use fsdyno_model::audit::Fairness;
+use fsdyno_model::outcome::Outcome;
+use fsdyno_model::record::{Role, TrialRecord};
+use fsdyno_model::target::{TargetSpec, join_mkfs};
+use fsdyno_model::words::{counted, listed};
+use fsdyno_model::workload::WorkloadSpec;
+use fsdyno_report::advice as report;
+use fsdyno_workload::command_line::CommandLine;
+
+use super::output::{self, StoreArgs};
+use crate::persona;
+use crate::store::{Store, StoredRun};
+use crate::{bad_input, bad_inputs, catalogue};
+
+/// Runs that are looked at when nothing is said.
+const DEFAULT_RUNS: usize = 50;
+/// What is compared where nothing has been measured.
+const FIRST_TARGETS: [&str; 3] = ["ext4", "xfs", "btrfs"];
+/// Trials that automatic trials end with.
+const USUAL_TRIALS: u32 = 20;
+
+const AFTER_HELP: &str = "\
+Personas are sets of workloads with weights: build-server, mail-server, web-cache, desktop, database,
+backup, media. In place of one, name your own workloads (-w) or your own command (behind --).
+
+Only trials that the results database holds count, of the machine of the latest of them; two targets are
+compared in the newest run that has both. docs/METHODOLOGY.md says how the whole is made.
+
+  fsdyno advise mail-server
+  fsdyno advise -w sqlite -w mine.toml
+  fsdyno advise -- make -j2
+
+Exit codes: 0 the best is known, 1 it is not yet, 2 bad input.";
+
+/// Arguments of `fsdyno advise`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = AFTER_HELP)]
+pub struct Args {
+    /// Whose work
+    #[arg(value_name = "PERSONA", required_unless_present_any = ["workload", "command"])]
+    persona: Option<String>,
+
+    /// Workload NAME[:key=value,...] in place of a persona; may be given several times, each counts the same
+    #[arg(long, short, value_name = "NAME|FILE.toml[:k=v,...]", conflicts_with = "persona")]
+    workload: Vec<String>,
+
+    /// Command line in place of a persona
+    #[arg(last = true, value_name = "COMMAND", conflicts_with_all = ["persona", "workload"])]
+    command: Vec<String>,
+
+    /// Look at the latest N runs
+    #[arg(long, value_name = "N", default_value_t = DEFAULT_RUNS)]
+    last: usize,
+
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+
+    #[command(flatten)]
+    store: StoreArgs,
+}
+
+/// A workload that is asked for, and which of a run's are that one.
+struct Wanted {
+    spec: String,
+    weight: u32,
+    why: String,
+    is: Box<dyn Fn(&WorkloadSpec) -> bool>,
+}
+
+/// The question.
+struct Question {
+    who: String,
+    work: Option<String>,
+    wanted: Vec<Wanted>,
+}
+
+/// A stored run that answers part of it.
+struct Source {
+    run: StoredRun,
+    trials: Vec<TrialRecord>,
+}
+
+impl Args {
+    /// Does it; the value says whether the best is known.
+    ///
+    /// # Errors
+    /// Bad input; those of the database and of the output.
+    pub fn execute(self) -> anyhow::Result<bool> {
+        let question = self.question()?;
+        let path = self.store.path()?;
+        let (sources, mut notes) = match path.exists() {
+            true => sources(&Store::open_existing(&path)?, &question, self.last)?,
+            false => (Vec::new(), Vec::new()),
+        };
+        let standings = standings(&question, &sources);
+        notes.extend(remarks(&question, &sources, &standings)?);
+        let next = next(&question, &sources, &standings, &self.command);
+        let total: u32 = question.wanted.iter().map(|wanted| wanted.weight).sum();
+        let of_workload = |(wanted, runs): (&Wanted, &Vec<String>)| AdvisedWorkload {
+            spec: wanted.spec.clone(),
+            share: f64::from(wanted.weight) / f64::from(total),
+            why: wanted.why.clone(),
+            runs: runs.clone(),
+        };
+        let advice = Advice {
+            schema_version: SCHEMA_VERSION,
+            workloads: question.wanted.iter().zip(&standings.runs).map(of_workload).collect(),
+            who: question.who,
+            work: question.work,
+            ranking: standings.ranking,
+            is_settled: next.is_none(),
+            words: standings.words,
+            notes,
+            next,
+        };
+        let text = match self.json {
+            true => report::json(&advice)?,
+            false => report::render(&advice, output::table_options()),
+        };
+        output::print(&text)?;
+        Ok(advice.is_settled)
+    }
+
+    fn question(&self) -> anyhow::Result<Question> {
+        if let Some(name) = &self.persona {
+            let persona = persona::find(name)?;
+            let wanted = |part: fsdyno_model::persona::Part| {
+                let kind = part.spec.split(':').next().unwrap_or_default().to_owned();
+                let is = Box::new(move |own: &WorkloadSpec| own.kind == kind);
+                Wanted { spec: part.spec, weight: part.weight, why: part.why, is }
+            };
+            let wanted = persona.parts.into_iter().map(wanted).collect();
+            return Ok(Question { who: persona.title, work: Some(persona.work), wanted });
+        }
+        let mut wanted = Vec::new();
+        for text in &self.workload {
+            wanted.push(named(text)?);
+        }
+        if !self.command.is_empty() {
+            let line = CommandLine::text_of(&self.command);
+            let spec = line.clone();
+            let is = move |own: &WorkloadSpec| {
+                own.kind == "command" && own.params.text("command") == line
+            };
+            wanted.push(Wanted { spec, weight: 1, why: String::new(), is: Box::new(is) });
+        }
+        let specs: Vec<&str> = wanted.iter().map(|wanted| wanted.spec.as_str()).collect();
+        Ok(Question { who: format!("`{}`", listed(&specs)), work: None, wanted })
+    }
+}
+
+/// A workload as users name it, in full or in its `--quick` size.
+fn named(text: &str) -> anyhow::Result<Wanted> {
+    let read = |quick| {
+        catalogue::with_names(|names| WorkloadSpec::parse(text, quick, names))
+            .map_err(|errors| bad_inputs(&errors))
+    };
+    let asked = [read(false)?, read(true)?];
+    let is = move |own: &WorkloadSpec| {
+        asked.iter().any(|asked| {
+            (&own.kind, &own.params, &own.definition)
+                == (&asked.kind, &asked.params, &asked.definition)
+        })
+    };
+    Ok(Wanted { spec: text.to_owned(), weight: 1, why: String::new(), is: Box::new(is) })
+}
+
+/// The runs that have one of the workloads, newest first, of the machine of the newest of them; and what is
+/// to be said about them.
+fn sources(
+    store: &Store,
+    question: &Question,
+    last: usize,
+) -> anyhow::Result<(Vec<Source>, Vec<String>)> {
+    let mut sources: Vec<Source> = Vec::new();
+    let (mut elsewhere, mut kernels) = (0, Vec::new());
+    for line in store.runs()?.into_iter().rev().take(last) {
+        let run = store.run(Some(&line.id))?;
+        let is_wanted = |own: &WorkloadSpec| question.wanted.iter().any(|wanted| (wanted.is)(own));
+        if !run.plan.workloads.iter().any(is_wanted) {
+            continue;
+        }
+        if sources.first().is_some_and(|newest| ground(&newest.run) != ground(&run)) {
+            elsewhere += 1;
+            continue;
+        }
+        let kernel = run.environment.kernel_release.clone().unwrap_or_default();
+        if !kernels.contains(&kernel) {
+            kernels.push(kernel);
+        }
+        let trials = store.trials(&run.id)?;
+        sources.push(Source { run, trials });
+    }
+    let mut notes = Vec::new();
+    if elsewhere > 0 {
+        notes.push(format!(
+            "{} left out: made on another machine, in another directory or by another clock than the latest.",
+            counted(elsewhere, "run")
+        ));
+    }
+    if kernels.len() > 1 {
+        let names: Vec<&str> = kernels.iter().map(String::as_str).collect();
+        notes.push(format!("The runs are of different kernels: {}.", listed(&names)));
+    }
+    Ok((sources, notes))
+}
+
+/// What must be alike for two runs to speak of the same machine.
+fn ground(run: &StoredRun) -> impl PartialEq + use<> {
+    let environment = &run.environment;
+    (
+        environment.hostname.clone(),
+        environment.measured,
+        environment.cpu_model.clone(),
+        environment.image_directory.clone(),
+    )
+}
+
+fn standings(question: &Question, sources: &[Source]) -> Standings {
+    let parts: Vec<Part<'_>> = question
+        .wanted
+        .iter()
+        .map(|wanted| Part { spec: &wanted.spec, weight: f64::from(wanted.weight) })
+        .collect();
+    let mut evidence = Vec::new();
+    for source in sources {
+        let plan = &source.run.plan;
+        for (part, wanted) in question.wanted.iter().enumerate() {
+            evidence.extend(plan.workloads.iter().filter(|own| (wanted.is)(own)).map(|own| {
+                Evidence {
+                    run: &source.run.id,
+                    part,
+                    workload: WorkloadOrder {
+                        label: &own.label,
+                        phases: catalogue::phase_order(own),
+                    },
+                    targets: plan.targets.iter().map(|target| target.label.as_str()).collect(),
+                    trials: &source.trials,
+                    looks: Looks::of(plan),
+                }
+            }));
+        }
+    }
+    advise(&question.who, &parts, &evidence)
+}
+
+/// What speaks against relying on the advice: the audit, trials that failed, quick runs, gaps.
+fn remarks(
+    question: &Question,
+    sources: &[Source],
+    standings: &Standings,
+) -> anyhow::Result<Vec<String>> {
+    let mut notes = Vec::new();
+    let used = |source: &&Source| standings.runs.iter().flatten().any(|id| *id == source.run.id);
+    for source in sources.iter().filter(used) {
+        let run = &source.run;
+        let id = &run.id;
+        if run.plan.quick {
+            notes.push(format!("Run {id} was a quick one: a first impression."));
+        }
+        let result = output::result_of_trials(run, source.trials.clone());
+        for own in &result.audit.workloads {
+            if own.fairness == Some(Fairness::NotComparable) {
+                notes.push(format!("Run {id}, {}: {}", own.workload, own.text));
+            }
+        }
+        notes.extend(failures(question, source));
+    }
+    let missing: Vec<&str> = (question.wanted.iter().zip(&standings.runs))
+        .filter(|(_, runs)| runs.is_empty())
+        .map(|(wanted, _)| wanted.spec.as_str())
+        .collect();
+    if !missing.is_empty() && !standings.ranking.is_empty() {
+        notes.push(format!("Nothing is known of {}: the whole is without it.", listed(&missing)));
+    }
+    Ok(notes)
+}
+
+/// Targets of a run some of whose trials did not complete, with the first reason.
+fn failures(question: &Question, source: &Source) -> Vec<String> {
+    let plan = &source.run.plan;
+    let is_wanted = |label: &str| {
+        let own = plan.workloads.iter().find(|own| own.label == label);
+        own.is_some_and(|own| question.wanted.iter().any(|wanted| (wanted.is)(own)))
+    };
+    let mut failed: BTreeMap<&str, (usize, String)> = BTreeMap::new();
+    for trial in source.trials.iter().filter(|trial| is_wanted(&trial.workload)) {
+        if matches!(trial.outcome, Outcome::Failed { .. } | Outcome::TimedOut { .. }) {
+            let entry = failed.entry(&trial.target);
+            entry.or_insert_with(|| (0, trial.outcome.sentence())).0 += 1;
+        }
+    }
+    let told = |(target, (count, reason)): (&str, (usize, String))| {
+        format!(
+            "Run {}: {} of {target} did not complete; the first {reason}",
+            source.run.id,
+            counted(count, "trial")
+        )
+    };
+    failed.into_iter().map(told).collect()
+}
+
+/// The run that would settle what is open; `None` where nothing is.
+fn next(
+    question: &Question,
+    sources: &[Source],
+    standings: &Standings,
+    command: &[String],
+) -> Option<NextRun> {
+    let ranked: Vec<&str> = standings.ranking.iter().map(|own| own.target.as_str()).collect();
+    let is_tied = !standings.open_targets.is_empty();
+    let labels: Vec<&str> = match ranked.as_slice() {
+        _ if is_tied => standings.open_targets.iter().map(String::as_str).collect(),
+        [first, second, ..] if !standings.open_parts.is_empty() => vec![first, second],
+        [_, _, ..] => return None,
+        few => few.to_vec(),
+    };
+    let mut words: Vec<String> = labels.iter().map(|label| as_written(label, sources)).collect();
+    if ranked.len() < 2 {
+        let others = FIRST_TARGETS.iter().filter(|name| !labels.contains(*name));
+        words.extend(others.map(|name| (*name).to_owned()));
+    }
+    let is_open = |part: &usize| is_tied || standings.open_parts.contains(part);
+    let parts: Vec<&Wanted> =
+        (0..question.wanted.len()).filter(is_open).map(|part| &question.wanted[part]).collect();
+    if let Some(newest) = sources.first() {
+        if newest.run.plan.place.is_guest() {
+            words.extend(["--in", "guest"].map(str::to_owned));
+        }
+        if let Some(directory) = &newest.run.plan.directory {
+            words.extend(["--dir".to_owned(), directory.display().to_string()]);
+        }
+    }
+    let used = || sources.iter().flat_map(|source| &source.trials).filter(|trial| counts(trial));
+    let most = used().map(|trial| trial.trial).max().unwrap_or(0);
+    if is_tied && most >= USUAL_TRIALS {
+        words.extend(["--max-trials".to_owned(), (2 * most).to_string()]);
+    }
+    let block_s = block_s(&labels, &parts, sources).filter(|_| ranked.len() >= 2);
+    let words = match command {
+        [] => {
+            let workloads = parts.iter().flat_map(|part| ["-w".to_owned(), part.spec.clone()]);
+            words.into_iter().chain(workloads).collect::<Vec<String>>()
+        }
+        command => {
+            words.into_iter().chain(["--".to_owned()]).chain(command.iter().cloned()).collect()
+        }
+    };
+    Some(NextRun { command: format!("fsdyno compare {}", join_mkfs(&words)), block_s })
+}
+
+fn counts(trial: &TrialRecord) -> bool {
+    trial.role == Role::Measured && trial.outcome == Outcome::Completed
+}
+
+/// The target with this label as users write it.
+fn as_written(label: &str, sources: &[Source]) -> String {
+    let targets = sources.iter().flat_map(|source| &source.run.plan.targets);
+    let found = targets.into_iter().find(|target| target.label == label);
+    found.map_or_else(|| label.to_owned(), TargetSpec::to_string)
+}
+
+/// Time of one trial of each target on each workload, in seconds, by those that were made.
+fn block_s(labels: &[&str], parts: &[&Wanted], sources: &[Source]) -> Option<f64> {
+    let mut sum = 0.0;
+    for part in parts {
+        for label in labels {
+            let times: Vec<u64> = sources
+                .iter()
+                .flat_map(|source| {
+                    let own = source.run.plan.workloads.iter().filter(|own| (part.is)(own));
+                    let own: Vec<&str> = own.map(|own| own.label.as_str()).collect();
+                    source.trials.iter().filter(move |it| own.contains(&it.workload.as_str()))
+                })
+                .filter(|trial| counts(trial) && trial.target == *label)
+                .filter_map(|trial| trial.elapsed_ns)
+                .collect();
+            let count = u32::try_from(times.len()).ok().filter(|count| *count > 0)?;
+            sum += (Duration::from_nanos(times.iter().sum()) / count).as_secs_f64();
+        }
+    }
+    Some(sum)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn help_names_every_persona() {
+        let words: Vec<&str> =
+            AFTER_HELP.split(|c: char| !(c.is_alphanumeric() || c == '-')).collect();
+        assert!(persona::ALL.iter().all(|(name, _)| words.contains(name)));
+    }
+}
