@@ -21,7 +21,7 @@ use fsdyno_workload::command_line::CommandLine;
 use super::output::{self, StoreArgs};
 use crate::persona;
 use crate::store::{Store, StoredRun};
-use crate::{bad_input, bad_inputs, catalogue};
+use crate::{bad_inputs, catalogue};
 
 /// Runs that are looked at when nothing is said.
 const DEFAULT_RUNS: usize = 50;
