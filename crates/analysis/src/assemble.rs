@@ -141,6 +141,7 @@ pub(crate) fn trial_result(trial: &TrialRecord) -> TrialResult {
         role: trial.role,
         order: trial.order,
         measured: trial.measured,
+        virtual_time: trial.virtual_time.clone(),
         outcome: trial.outcome.clone(),
         started,
         elapsed_ns: trial.elapsed_ns,

@@ -53,7 +53,8 @@ pub fn paired(values: &Blocks, reference: &Blocks, looks: &Looks) -> Paired {
         .collect();
     if pairs.iter().any(|(value, other)| *value <= 0.0 || *other <= 0.0) {
         let differences: Vec<f64> = pairs.iter().map(|(value, other)| value - other).collect();
-        let p = looks.p(interval::p_of_zero_mean(&differences), pairs.len());
+        let p = exact_p(&differences, looks)
+            .or_else(|| looks.p(interval::p_of_zero_mean(&differences), pairs.len()));
         let are_equal = differences.iter().all(|difference| *difference == 0.0);
         let p_same = looks.band().filter(|_| are_equal).and(looks.p(Some(0.0), pairs.len()));
         let (ratio, ratio_ci95, hedges_g) = (None, None, None);
@@ -73,10 +74,17 @@ pub fn of_log_ratios(logarithms: &[f64], looks: &Looks) -> Paired {
         blocks,
         ratio: interval::mean(logarithms).map(f64::exp),
         ratio_ci95: ends.map(|ends| ends.map(f64::exp)),
-        p: looks.p(interval::p_of_zero_mean(logarithms), blocks),
+        p: exact_p(logarithms, looks)
+            .or_else(|| looks.p(interval::p_of_zero_mean(logarithms), blocks)),
         p_same: looks.p(p_same, blocks),
         hedges_g: interval::hedges_g(logarithms),
     }
+}
+
+/// Where one block decides: 1 where there is no difference and else 0; `None` elsewhere.
+fn exact_p(differences: &[f64], looks: &Looks) -> Option<f64> {
+    let difference = differences.first().filter(|_| looks.is_exact(differences.len()))?;
+    Some(if *difference == 0.0 { 1.0 } else { 0.0 })
 }
 
 /// Holm's adjustment: `p` such that those at or below [`FAMILY_ERROR`] may all be called different
@@ -250,6 +258,17 @@ mod tests {
         assert_eq!(flags(&[], Some(Better::Lower)), []);
         // One block each: nothing is told apart.
         assert_eq!(flags(&[&[1.0], &[9.0]], Some(Better::Higher)), [tied, best]);
+        // Unless it is in virtual time.
+        let mut plan = fsdyno_model::plan::Plan::new(false);
+        plan.place.clock = fsdyno_model::place::Clock::Virtual;
+        let exact = |values: [f64; 3]| {
+            let targets = values.map(|value| blocks(&[value]));
+            let looks = Looks::of(&plan);
+            let standings = standings(&targets, &pairs(&targets, &looks), Some(Better::Lower));
+            standings.iter().map(|s| (s.best, s.tied_with_best)).collect::<Vec<_>>()
+        };
+        assert_eq!(exact([1.0, 1.0, 1.000_001]), [best, best, apart]);
+        assert_eq!(exact([0.0, 0.0, 0.5]), [best, best, apart]);
         // No scatter: equal is equal and different is different.
         assert_eq!(flags(&[&[2.0; 3], &[2.0; 3]], Some(Better::Higher)), [best, best]);
         assert_eq!(flags(&[&[0.0; 3], &[0.0; 3]], Some(Better::Lower)), [best, best]);

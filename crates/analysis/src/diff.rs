@@ -32,6 +32,7 @@ use fsdyno_model::diff::{
 };
 use fsdyno_model::io_graph::IoTotals;
 use fsdyno_model::metric::{self, Better, Metric};
+use fsdyno_model::place::Clock;
 use fsdyno_model::result::RunResult;
 
 use crate::compare;
@@ -99,13 +100,16 @@ impl DiffOptions {
 pub fn diff(base: Side<'_>, new: Side<'_>, options: &DiffOptions) -> RunDiff {
     let matching = sides::Matching::of(base.result, new.result, &options.pairs);
     let machine = machine::Machines::of(base.result, new.result, &matching);
+    let is_exact = [base, new]
+        .into_iter()
+        .all(|side| side.result.run.environment.measured.clock == Clock::Virtual);
     let mut rows = Vec::new();
     for case in &matching.cases {
         let mut figures = figures(case, &machine);
         figures.extend(whole(&figures, case));
         rows.extend(figures);
     }
-    judge(&mut rows, options);
+    judge(&mut rows, options, is_exact);
     let mut rows: Vec<DiffRow> = rows.into_iter().map(|figure| figure.row).collect();
     for row in &mut rows {
         let has_moved = matches!(row.verdict, DiffVerdict::Faster | DiffVerdict::Slower);
@@ -122,6 +126,7 @@ pub fn diff(base: Side<'_>, new: Side<'_>, options: &DiffOptions) -> RunDiff {
         schema_version: SCHEMA_VERSION,
         threshold: options.threshold,
         adjusted: options.adjusted,
+        exact: is_exact,
         base: side(base),
         new: side(new),
         warnings: differences::warnings(base.result, new.result, &matching, &machine),
@@ -336,8 +341,13 @@ fn whole(figures: &[Figure], case: &Case<'_>) -> Option<Figure> {
     Some(Figure { row, base, new, is_ratio: true, expected, at_equal_readings, bounds })
 }
 
-/// Fills in ratios, p and verdicts, with Holm's correction over all of them.
-fn judge(figures: &mut [Figure], options: &DiffOptions) {
+/// Fills in ratios, p and verdicts, with Holm's correction over all of them; where both runs are in virtual
+/// time a difference is one, and there is nothing to correct.
+fn judge(figures: &mut [Figure], options: &DiffOptions, is_exact: bool) {
+    if is_exact {
+        figures.iter_mut().for_each(|figure| figure.judge_exactly(options));
+        return;
+    }
     let deciding: Vec<Option<Welch>> = figures
         .iter()
         .map(|figure| match figure.at_equal_readings.filter(|_| options.adjusted) {
@@ -417,6 +427,21 @@ impl Figure {
             true => DiffVerdict::Slower,
             false => DiffVerdict::Undecided,
         };
+    }
+
+    /// Two figures that would be the same in every run are the same or are not.
+    fn judge_exactly(&mut self, options: &DiffOptions) {
+        let difference = self.difference();
+        if self.is_ratio {
+            let (low, high) = (None, None);
+            self.row.ratio = Some(DiffRatio { ratio: difference.exp(), low, high });
+        }
+        let welch = Welch { difference, standard_error: 0.0, freedom: f64::INFINITY };
+        self.judge(Some(welch), difference != 0.0, options);
+        if difference != 0.0 {
+            let is_better = difference > 0.0;
+            self.row.verdict = if is_better { DiffVerdict::Faster } else { DiffVerdict::Slower };
+        }
     }
 
     fn trials_needed(&self, options: &DiffOptions, comparisons: usize) -> Option<u32> {

@@ -162,7 +162,9 @@ fn comparison(contest: &Contest<'_>, looks: &Looks) -> Vec<String> {
             format!("over the {used} of {all} phases in common by the geometric mean")
         }
     };
-    let telling = Telling { comparisons: pairs.test_count(), are_several: looks.are_several() };
+    let is_exact = looks.is_exact(1);
+    let telling =
+        Telling { is_exact, comparisons: pairs.test_count(), are_several: looks.are_several() };
     let mut sentences = overall(contest, contest.labels[lead], &rivals, &scope, telling);
     sentences.extend(phases_won_by_others(contest, lead, looks));
     sentences
@@ -175,6 +177,8 @@ struct Telling {
     comparisons: usize,
     /// Whether trials ended by what they showed.
     are_several: bool,
+    /// Whether one trial decides.
+    is_exact: bool,
 }
 
 fn overall(
@@ -195,7 +199,7 @@ fn overall(
     if rivals.iter().all(|rival| rival.paired.ratio == Some(1.0)) {
         return vec![format!("All targets came out the same {scope}.")];
     }
-    if rivals.iter().all(|rival| rival.paired.blocks < 2) {
+    if !telling.is_exact && rivals.iter().all(|rival| rival.paired.blocks < 2) {
         return vec![
             format!("{lead} came out ahead {scope}: {told}."),
             format!(
@@ -311,6 +315,18 @@ mod tests {
 
     fn failed(target: &str, trial: u32, outcome: Outcome) -> TrialRecord {
         TrialRecord::planned(target, WORKLOAD, trial, trial, outcome)
+    }
+
+    #[test]
+    fn in_virtual_time_one_trial_decides() {
+        let mut plan = fsdyno_model::plan::Plan::new(false);
+        plan.place.clock = fsdyno_model::place::Clock::Virtual;
+        let mut all = trials("ext4", 1, [1.0, 1.0, 1.0]);
+        all.extend(trials("xfs", 1, [1.001, 1.001, 1.001]));
+        let order = WorkloadOrder { label: WORKLOAD, phases: PHASES.to_vec() };
+        let told = verdicts(&["ext4", "xfs"], &[order], &all, &Looks::of(&plan)).remove(0).text;
+        assert!(told.contains("was fastest") && !told.contains("chance"), "{told}");
+        assert!(!told.contains("--trials") && !told.contains("interval"), "{told}");
     }
 
     fn verdict(targets: &[&str], trials: &[TrialRecord]) -> String {

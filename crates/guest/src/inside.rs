@@ -6,15 +6,18 @@ use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use fsdyno_model::guest;
+use fsdyno_model::guest::{self, Errand};
+use fsdyno_model::wire;
 use fsdyno_sys::{Errno, first_process};
 
 use crate::Result;
 use crate::initramfs::BOOT_MODULES;
 
+/// Where the errand lies that does not come over the port.
+pub const ERRAND: &str = "/fsdyno/errand";
 /// Where the kernel shows the ports.
 const PORTS: &str = "/sys/class/virtio-ports";
-/// How long the port may take to appear.
+/// How long the port, or a disk, may take to appear.
 const PORT_PATIENCE: Duration = Duration::from_secs(30);
 
 /// Makes the machine ready and opens the port.
@@ -38,6 +41,36 @@ pub fn begin() -> Result<File> {
         }
         thread::sleep(Duration::from_millis(2));
     }
+}
+
+/// The errand: what lies beside this program, or comes over the port.
+///
+/// # Errors
+/// There is none, or it is not to be understood.
+pub fn errand(port: &mut File) -> Result<Errand> {
+    let read = match File::open(ERRAND) {
+        Ok(mut file) => wire::read_frame(&mut file),
+        Err(_) => wire::read_frame(port),
+    };
+    read.map_err(|error| format!("read the errand: {error}"))?
+        .ok_or_else(|| "there is no errand".to_owned())
+}
+
+/// Waits until the disks at these paths are there: their drivers find them in their own time.
+///
+/// # Errors
+/// One does not appear.
+pub fn await_disks<'a>(disks: impl Iterator<Item = &'a Path>) -> Result<()> {
+    for disk in disks {
+        let end = Instant::now() + PORT_PATIENCE;
+        while !disk.exists() {
+            if Instant::now() > end {
+                return Err(format!("the guest's disk {} did not appear", disk.display()));
+            }
+            thread::sleep(Duration::from_millis(2));
+        }
+    }
+    Ok(())
 }
 
 /// The node of the port; its number depends on what else the machine has.

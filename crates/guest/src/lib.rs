@@ -16,10 +16,13 @@
 //! | [`machine`] | a guest that runs: what it says, and how it ended |
 //! | [`console`] | what the kernel of the guest said last |
 //! | [`accelerator`] | whether hardware acceleration works |
+//! | [`channel`] | how the errand reaches a guest, and its words this program |
+//! | [`virtual_time`] | a machine whose time is the count of its instructions |
 //! | [`inside`] | the first process of a guest |
 #![forbid(unsafe_code)]
 
 pub mod accelerator;
+pub mod channel;
 pub mod console;
 pub mod cpio;
 pub mod elf;
@@ -32,6 +35,7 @@ pub mod machine;
 pub mod modules;
 pub mod package;
 pub mod qemu;
+pub mod virtual_time;
 
 /// A sentence for every error: what failed, on what, what to try.
 pub type Result<T> = std::result::Result<T, String>;

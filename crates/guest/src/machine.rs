@@ -2,25 +2,21 @@
 //! says, how it ended. What its answers mean is left to the caller.
 
 use std::fs::{self, File};
-use std::os::fd::OwnedFd;
-use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::sync::mpsc::RecvTimeoutError;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use fsdyno_model::guest::{self, Errand, Message, Task};
-use fsdyno_model::wire;
 use fsdyno_sys::{child, process};
 
+use crate::channel::Channel;
 use crate::qemu::{Qemu, Spec};
-use crate::{Result, console};
+use crate::{Result, console, virtual_time};
 
 /// How long QEMU may take to end by itself once its guest has said all.
 const GRACE: Duration = Duration::from_secs(10);
-/// How long QEMU may leave the errand lying.
-const WRITE_PATIENCE: Duration = Duration::from_secs(60);
 /// Bytes for the guest's random number generator.
 const ENTROPY_BYTES: usize = 64;
 
@@ -42,9 +38,7 @@ pub enum Event {
 pub struct Machine {
     child: Child,
     ended: Option<ExitStatus>,
-    messages: Receiver<std::io::Result<Message>>,
-    /// Kept open: a guest that reads from a closed port finds its end.
-    _port: UnixStream,
+    channel: Channel,
     console: PathBuf,
     errors: PathBuf,
     heard: Instant,
@@ -64,44 +58,52 @@ impl Machine {
         task: Task,
     ) -> Result<Machine> {
         let (console, errors) = (directory.join("console"), directory.join("qemu"));
-        let (port, its_port) =
-            UnixStream::pair().map_err(|error| format!("make a socket: {error}"))?;
+        let entropy = match spec.shift {
+            None => entropy()?,
+            Some(_) => virtual_time::ENTROPY.to_vec(),
+        };
+        let errand = Errand { version: guest::VERSION, entropy, modules, task };
+        let mut spec = spec.clone();
+        let (channel, its_end) = match spec.shift {
+            None => Channel::socket()?,
+            Some(_) => {
+                let own = directory.join("initramfs-and-errand");
+                virtual_time::write_initramfs(&spec.initramfs, &own, &errand)?;
+                spec.initramfs = own;
+                Channel::file(directory)?
+            }
+        };
         let stderr = File::create(&errors)
             .map_err(|error| format!("create {}: {error}", errors.display()))?;
         let mut command = Command::new(&qemu.path);
         command.args(spec.arguments(&console)).current_dir("/");
-        command.stdin(Stdio::from(OwnedFd::from(its_port))).stdout(Stdio::null()).stderr(stderr);
+        command.stdin(its_end).stdout(Stdio::null()).stderr(stderr);
         process::own_process_group(process::die_with_parent(&mut command));
         let child =
             command.spawn().map_err(|error| format!("start {}: {error}", qemu.path.display()))?;
         // With it goes our copy of QEMU's end of the port, so that its end is heard.
         drop(command);
-        let cloned = port.try_clone().map_err(|error| format!("clone a socket: {error}"))?;
-        let machine = Machine {
-            child,
-            ended: None,
-            messages: listen(cloned),
-            _port: port,
-            console,
-            errors,
-            heard: Instant::now(),
-        };
-        let errand = Errand { version: guest::VERSION, entropy: entropy()?, modules, task };
-        let _ = machine._port.set_write_timeout(Some(WRITE_PATIENCE));
-        // A QEMU that ended at once is noticed by its end, which tells more.
-        let _ = wire::write_frame(&mut &machine._port, &errand);
-        Ok(machine)
+        channel.send(&errand);
+        Ok(Machine { child, ended: None, channel, console, errors, heard: Instant::now() })
     }
 
     /// What the guest says next, within `patience`.
     pub fn next(&mut self, patience: Duration) -> Event {
-        match self.messages.recv_timeout(patience) {
+        match self.channel.messages.recv_timeout(patience) {
             Ok(Ok(message)) => {
                 self.heard = Instant::now();
                 Event::Said(message)
             }
             Ok(Err(error)) => Event::Garbled(error.to_string()),
-            Err(RecvTimeoutError::Timeout) => Event::Nothing,
+            Err(RecvTimeoutError::Timeout) => {
+                if self.ended.is_none() {
+                    self.ended = self.child.try_wait().ok().flatten();
+                }
+                if self.ended.is_some() {
+                    self.channel.writer_ended();
+                }
+                Event::Nothing
+            }
             Err(RecvTimeoutError::Disconnected) => Event::Closed,
         }
     }
@@ -168,32 +170,6 @@ impl Drop for Machine {
     fn drop(&mut self) {
         self.kill();
     }
-}
-
-fn listen(mut port: UnixStream) -> Receiver<std::io::Result<Message>> {
-    let (sender, receiver) = mpsc::channel();
-    thread::spawn(move || {
-        loop {
-            let read = wire::read_frame::<Message>(&mut port);
-            let is_last = !matches!(read, Ok(Some(_)));
-            // A frame that was cut off is the guest's end, about which its console knows more.
-            let cut = |error: &std::io::Error| {
-                matches!(
-                    error.kind(),
-                    std::io::ErrorKind::UnexpectedEof | std::io::ErrorKind::ConnectionReset
-                )
-            };
-            let heard = match read {
-                Ok(Some(message)) => sender.send(Ok(message)),
-                Err(error) if !cut(&error) => sender.send(Err(error)),
-                _ => Ok(()),
-            };
-            if is_last || heard.is_err() {
-                return;
-            }
-        }
-    });
-    receiver
 }
 
 fn entropy() -> Result<Vec<u8>> {

@@ -12,7 +12,7 @@ use fsdyno_model::guest;
 use fsdyno_model::place::Accelerator;
 use fsdyno_sys::child::{self, Keep, Limits};
 
-use crate::{Result, initramfs};
+use crate::{Result, channel, initramfs, virtual_time};
 
 /// The program.
 pub const PROGRAM: &str = "qemu-system-x86_64";
@@ -72,6 +72,8 @@ pub struct Spec {
     pub accelerator: Accelerator,
     /// Memory in bytes.
     pub memory_bytes: u64,
+    /// In virtual time: an instruction takes 2 to this power nanoseconds.
+    pub shift: Option<u8>,
     /// Files that are its disks, in order.
     pub disks: Vec<PathBuf>,
 }
@@ -83,6 +85,9 @@ const KERNEL_LINE: &str = "console=ttyS0 quiet panic=-1 oops=panic mitigations=o
     ipv6.disable=1 nowatchdog random.trust_cpu=on LC_ALL=C RUST_BACKTRACE=0 \
     PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
+/// A machine of the old kind, without what nobody uses.
+const MACHINE: &str = "pc,hpet=off,vmport=off,usb=off,i8042=off,smbus=off";
+
 impl Spec {
     /// The flags that are the same in every trial.
     #[must_use]
@@ -91,8 +96,19 @@ impl Spec {
             Accelerator::Kvm => "host",
             Accelerator::Tcg => "qemu64",
         };
-        let memory = format!("{}M", self.memory_bytes >> 20);
-        let line = format!("{KERNEL_LINE} rdinit={} -- guest-init", initramfs::PROGRAM);
+        let (memory, machine, accelerator, more) = match self.shift {
+            None => {
+                let memory = format!("{}M", self.memory_bytes >> 20);
+                (memory, MACHINE.to_owned(), self.accelerator.word().to_owned(), "")
+            }
+            Some(_) => (
+                virtual_time::memory(self.memory_bytes, &virtual_time::sizes(&self.disks)),
+                format!("{MACHINE},nvdimm=on"),
+                format!("{},thread=single", self.accelerator.word()),
+                virtual_time::KERNEL_WORDS,
+            ),
+        };
+        let line = format!("{KERNEL_LINE} {more} rdinit={} -- guest-init", initramfs::PROGRAM);
         let words = [
             "-nodefaults",
             "-no-user-config",
@@ -102,23 +118,24 @@ impl Spec {
             "-monitor",
             "none",
             "-M",
-            "pc,hpet=off,vmport=off,usb=off,i8042=off,smbus=off",
+            &machine,
             "-smp",
             "1",
             "-m",
             &memory,
             "-accel",
-            self.accelerator.word(),
+            &accelerator,
             "-cpu",
             processor,
             "-append",
             &line,
         ];
-        words.map(str::to_owned).to_vec()
+        let of_time = self.shift.map(virtual_time::flags).unwrap_or_default();
+        words.map(str::to_owned).into_iter().chain(of_time).collect()
     }
 
     /// All arguments; the kernel's messages go to the file `console`. The port is standard input, a
-    /// connected socket.
+    /// connected socket, or a file beside the console where time is virtual.
     #[must_use]
     pub fn arguments(&self, console: &Path) -> Vec<String> {
         let shown = |path: &Path| path.display().to_string();
@@ -128,9 +145,20 @@ impl Spec {
         let mut add = |words: &[&str]| all.extend(words.iter().map(|word| (*word).to_owned()));
         add(&["-kernel", &shown(&self.kernel), "-initrd", &shown(&self.initramfs)]);
         add(&["-chardev", &format!("file,id=console,path={}", listed(console))]);
-        add(&["-serial", "chardev:console", "-device", "virtio-serial-pci"]);
-        add(&["-chardev", "socket,id=port,fd=0"]);
+        add(&["-serial", "chardev:console"]);
+        if self.shift.is_some() {
+            // In the processor's own thread: it goes on when the words are written.
+            add(&["-device", "virtio-serial-pci,ioeventfd=off"]);
+            let said = listed(&console.with_file_name(channel::SAID));
+            add(&["-chardev", &format!("file,id=port,path={said}")]);
+        } else {
+            add(&["-device", "virtio-serial-pci", "-chardev", "socket,id=port,fd=0"]);
+        }
         add(&["-device", &format!("virtserialport,chardev=port,name={}", guest::PORT)]);
+        if self.shift.is_some() {
+            all.extend(virtual_time::disk_arguments(&self.disks));
+            return all;
+        }
         for (number, disk) in self.disks.iter().enumerate() {
             let backend = format!(
                 "driver=raw,node-name=disk{number},cache.direct=off,cache.no-flush=on,discard=unmap,\
@@ -169,6 +197,7 @@ mod tests {
             initramfs: PathBuf::from("/trial/i"),
             accelerator: Accelerator::Tcg,
             memory_bytes: 512 << 20,
+            shift: None,
             disks: vec![PathBuf::from("/trial/a,b.img"), PathBuf::from("/trial/c.img")],
         };
         let flags = spec.flags().join(" ");
@@ -177,5 +206,9 @@ mod tests {
         let all = spec.arguments(Path::new("/trial/console")).join(" ");
         assert!(all.contains("file.filename=/trial/a,,b.img"), "{all}");
         assert!(all.contains("drive=disk1") && !all.contains("net"), "{all}");
+        let spec = Spec { shift: Some(0), ..spec };
+        let all = spec.arguments(Path::new("/trial/console")).join(" ");
+        assert!(all.contains("mem-path=/trial/a,,b.img") && all.contains("nvdimm=on"), "{all}");
+        assert!(!all.contains("virtio-blk") && !all.contains("socket"), "{all}");
     }
 }

@@ -7,6 +7,7 @@
 //! its connection, which the parent does when the server has not been heard of for a while.
 
 pub mod check;
+pub mod inside;
 pub mod server;
 pub mod store;
 

@@ -42,6 +42,9 @@ pub struct RunDiff {
     pub threshold: f64,
     /// Whether verdicts are those of the ratios that are adjusted for the machines.
     pub adjusted: bool,
+    /// Whether both runs are in virtual time: every difference is one, however small.
+    #[serde(default)]
+    pub exact: bool,
     /// The run that is compared with.
     pub base: DiffSide,
     /// The run that is judged.

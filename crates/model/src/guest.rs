@@ -2,6 +2,7 @@
 //! [`Errand`], does it and powers itself off.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -56,8 +57,25 @@ pub struct TrialErrand {
     pub role: Role,
     /// Place in the order of execution, from 0.
     pub order: u32,
+    /// Disks that are served in the guest at the times of models.
+    pub disks: Vec<ServedDisk>,
     /// Something bad that the guest does to itself when the workload begins, to see what becomes of it.
     pub fault: Option<Fault>,
+}
+
+/// A disk that is served in a guest.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ServedDisk {
+    /// The device with its contents.
+    pub contents: PathBuf,
+    /// The device that is served.
+    pub device: PathBuf,
+    /// Its size in bytes.
+    pub size_bytes: u64,
+    /// Name of its model.
+    pub model: String,
+    /// Text of its model.
+    pub model_text: String,
 }
 
 /// Something bad that a guest does to itself.
@@ -113,6 +131,19 @@ pub enum Message {
         /// What failed, on what, and what to try.
         error: String,
     },
+}
+
+/// What a trial in virtual time depends on, and what it came to.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct VirtualTime {
+    /// XXH3 of the errand that the guest got, in hexadecimal digits: target, workload, settings and seed.
+    pub errand_hash: String,
+    /// XXH3 of all that the guest recorded, in hexadecimal digits: every time, histogram and count.
+    pub record_hash: String,
+    /// Time of the guest from its start to the end of the trial, in nanoseconds of virtual time.
+    pub virtual_ns: u64,
+    /// The same on the host's clock, in nanoseconds. No figure of the trial depends on it.
+    pub wall_ns: u64,
 }
 
 /// A guest as the result keeps it: what its figures depend on besides the host.

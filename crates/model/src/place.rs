@@ -12,6 +12,9 @@ pub const DEFAULT_MEMORY_BYTES: u64 = 1 << 30;
 /// Least memory of a guest, in bytes: the kernel, the programs and a page cache.
 pub const MIN_MEMORY_BYTES: u64 = 256 << 20;
 
+/// Greatest shift: an instruction of 1 µs.
+pub const MAX_SHIFT: u8 = 10;
+
 /// Where trials run.
 #[derive(
     Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
@@ -51,6 +54,34 @@ pub enum Clock {
     /// The machine's own.
     #[default]
     Real,
+    /// A guest's that counts its own instructions and skips its waiting.
+    Virtual,
+}
+
+impl Clock {
+    /// The words, in the order of the variants.
+    pub const WORDS: [&str; 2] = ["real", "virtual"];
+
+    /// Reads one of [`Clock::WORDS`].
+    ///
+    /// # Errors
+    /// A sentence that says what is accepted.
+    pub fn parse(text: &str) -> Result<Clock, String> {
+        match text {
+            "real" => Ok(Clock::Real),
+            "virtual" => Ok(Clock::Virtual),
+            _ => Err(format!("`{text}` is no clock: write real or virtual")),
+        }
+    }
+}
+
+/// Reads a shift of virtual time.
+///
+/// # Errors
+/// A sentence that says what is accepted.
+pub fn parse_shift(text: &str) -> Result<u8, String> {
+    let shift = text.parse().ok().filter(|shift| *shift <= MAX_SHIFT);
+    shift.ok_or_else(|| format!("`{text}` is no shift: write a number from 0 to {MAX_SHIFT}"))
 }
 
 /// What carries out a guest's instructions.
@@ -99,6 +130,9 @@ pub struct Place {
     pub kind: Where,
     /// Whose time the figures are.
     pub clock: Clock,
+    /// An instruction takes 2 to this power nanoseconds of virtual time.
+    #[serde(default)]
+    pub shift: u8,
     /// Kernel of the guest: a kernel image or a package with one; null for one that is installed.
     pub kernel: Option<PathBuf>,
     /// What carries out the guest's instructions; null for the fastest that works.
@@ -112,6 +146,7 @@ impl Default for Place {
         Place {
             kind: Where::default(),
             clock: Clock::default(),
+            shift: 0,
             kernel: None,
             accelerator: None,
             memory_bytes: DEFAULT_MEMORY_BYTES,
@@ -126,14 +161,43 @@ impl Place {
         self.kind == Where::Guest
     }
 
+    /// Whether figures are times of a guest that counts its instructions.
+    #[must_use]
+    pub fn is_virtual(&self) -> bool {
+        self.clock == Clock::Virtual
+    }
+
+    /// The shift where it means something.
+    #[must_use]
+    pub fn virtual_shift(&self) -> Option<u8> {
+        self.is_virtual().then_some(self.shift)
+    }
+
     /// What contradicts itself: settings of guests where trials run on the host, too little memory.
     #[must_use]
     pub fn errors(&self) -> Vec<String> {
+        let mut errors = Vec::new();
+        if self.is_virtual() && self.accelerator == Some(Accelerator::Kvm) {
+            errors.push(
+                "kvm counts no instructions: leave out --accelerator, or --clock virtual"
+                    .to_owned(),
+            );
+        }
+        if !self.is_virtual() && self.shift != 0 {
+            errors.push("a shift is of virtual time: add --clock virtual".to_owned());
+        }
         if self.is_guest() {
             let needed = crate::units::human_bytes(MIN_MEMORY_BYTES);
             let short = self.memory_bytes < MIN_MEMORY_BYTES;
             let told = format!("a guest needs at least {needed} of memory");
-            return short.then_some(told).into_iter().collect();
+            errors.extend(short.then_some(told));
+            return errors;
+        }
+        if self.is_virtual() {
+            errors.push(
+                "virtual time is of guests: add --in guest (where = \"guest\" in a plan)"
+                    .to_owned(),
+            );
         }
         let host = Place::default();
         let given = [
@@ -145,7 +209,8 @@ impl Place {
         let told = names.map(|(name, _)| {
             format!("{name} is of guests: add --in guest (where = \"guest\" in a plan)")
         });
-        told.collect()
+        errors.extend(told);
+        errors
     }
 }
 
@@ -161,12 +226,19 @@ pub struct Measured {
     pub clock: Clock,
     /// What carried out the guest's instructions; null on the host.
     pub accelerator: Option<Accelerator>,
+    /// An instruction takes 2 to this power nanoseconds of virtual time; null in real time.
+    #[serde(default)]
+    pub shift: Option<u8>,
 }
 
-/// `on the host`, `in a guest (tcg)`.
+/// `on the host`, `in a guest (tcg)`, `in virtual time`.
 impl fmt::Display for Measured {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (self.place, self.accelerator) {
+            _ if self.clock == Clock::Virtual => {
+                let instruction_ns = 1_u64 << self.shift.unwrap_or(0).min(MAX_SHIFT);
+                write!(f, "in virtual time ({instruction_ns} ns an instruction)")
+            }
             (Where::Host, _) => f.write_str("on the host"),
             (Where::Guest, Some(accelerator)) => write!(f, "in a guest ({})", accelerator.word()),
             (Where::Guest, None) => f.write_str("in a guest"),
@@ -199,6 +271,12 @@ mod tests {
         for word in Accelerator::WORDS {
             assert_eq!(Accelerator::parse(word).unwrap().word(), word);
         }
+        for word in Clock::WORDS {
+            let clock = Clock::parse(word).unwrap();
+            assert_eq!(serde_json::to_string(&clock).unwrap(), format!("\"{word}\""));
+        }
+        assert!(Clock::parse("fast").is_err() && parse_shift("11").is_err());
+        assert_eq!(parse_shift("3"), Ok(3));
         assert!(Where::parse("uml2").is_err() && Accelerator::parse("").is_err());
     }
 
@@ -213,6 +291,17 @@ mod tests {
     }
 
     #[test]
+    fn virtual_time_needs_guests_that_are_emulated() {
+        let place = Place { clock: Clock::Virtual, shift: 2, ..Place::default() };
+        assert!(place.errors()[0].contains("--in guest"));
+        let guest = Place { kind: Where::Guest, ..place.clone() };
+        assert!(guest.errors().is_empty());
+        let kvm = Place { accelerator: Some(Accelerator::Kvm), ..guest.clone() };
+        assert!(kvm.errors()[0].contains("counts no instructions"));
+        assert!(Place { clock: Clock::Real, ..guest }.errors()[0].contains("--clock virtual"));
+    }
+
+    #[test]
     fn kinds_are_told_apart() {
         let host = Measured::default();
         let guest = |accelerator| Measured { place: Where::Guest, accelerator, ..host };
@@ -222,6 +311,12 @@ mod tests {
             let told = refusal(("a", other), ("b", tcg)).unwrap();
             assert!(told.contains("b in a guest (tcg)"), "{told}");
         }
+        let virtual_time = Measured { clock: Clock::Virtual, shift: Some(1), ..tcg };
+        assert!(refusal(("a", virtual_time), ("b", tcg)).unwrap().contains("2 ns an instruction"));
+        assert!(
+            refusal(("a", virtual_time), ("b", Measured { shift: Some(0), ..virtual_time }))
+                .is_some()
+        );
         let none: Measured = serde_json::from_str(r#"{"where":"host","clock":"real"}"#).unwrap();
         assert_eq!(none, host);
     }

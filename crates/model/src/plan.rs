@@ -117,6 +117,7 @@ impl Plan {
     /// # Errors
     /// A sentence for each thing that is wrong.
     pub fn finish(mut self) -> Result<Plan, Vec<String>> {
+        self.settle_clock();
         workload::number_labels(self.workloads.iter_mut().map(|workload| &mut workload.label));
         let mut errors = Vec::new();
         if self.targets.is_empty() {
@@ -155,6 +156,18 @@ impl Plan {
             errors.push("what guests do is not traced: leave out --trace all".to_owned());
         }
         if errors.is_empty() { Ok(self) } else { Err(errors) }
+    }
+
+    /// What virtual time decides: a trial that would be the same if it were made again is made once, and
+    /// how fast the machine is meanwhile is no matter.
+    pub fn settle_clock(&mut self) {
+        if !self.place.is_virtual() {
+            return;
+        }
+        if self.stop.take().is_some() {
+            (self.trials, self.further_time_s) = (1, None);
+        }
+        self.yardstick = false;
     }
 
     /// Every block device of the user's that a target or its journal is on.

@@ -22,7 +22,7 @@ use crate::age::{self, AgeSpec};
 use crate::diagnostic::Diagnostic;
 use crate::info::{FilesystemInfo, Names};
 use crate::param::{self, Params};
-use crate::place::{Accelerator, Place, Where};
+use crate::place::{self, Accelerator, Clock, Place, Where};
 use crate::plan::Plan;
 use crate::stop::{self, Asked, Trials};
 use crate::target::{self, DeviceSpec, FreshSpec, Ground, TargetSpec};
@@ -66,7 +66,7 @@ pub(crate) fn parse(text: &str, names: &Names<'_>) -> Result<Plan, Vec<Diagnosti
 }
 
 /// Settings of `[plan]` that say where trials run.
-const PLACE_FIELDS: &[&str] = &["where", "kernel", "accelerator", "memory"];
+const PLACE_FIELDS: &[&str] = &["where", "clock", "shift", "kernel", "accelerator", "memory"];
 
 const TARGET_FIELDS: &[&str] =
     &["label", "filesystem", "directory", "mkfs", "mount", "device", "log", "journal", "age"];
@@ -183,11 +183,21 @@ impl Reader<'_> {
 
     /// A setting of the place of trials.
     fn place(&mut self, name: &str, value: &Value<'_>, place: &mut Place) {
+        if name == "shift" {
+            let text = scalar(value).unwrap_or_else(|| kind_of(value).to_owned());
+            let read = self.toml.keep(value.span(), place::parse_shift(&text));
+            place.shift = read.unwrap_or(place.shift);
+            return;
+        }
         let text = self.toml.text(value);
         match name {
             "where" => {
                 let read = text.and_then(|it| self.toml.keep(value.span(), Where::parse(&it)));
                 place.kind = read.unwrap_or(place.kind);
+            }
+            "clock" => {
+                let read = text.and_then(|it| self.toml.keep(value.span(), Clock::parse(&it)));
+                place.clock = read.unwrap_or(place.clock);
             }
             "kernel" => place.kernel = text.map(PathBuf::from),
             "accelerator" => {

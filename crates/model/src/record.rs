@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::activity::Activity;
 use crate::age::AgeRecord;
 use crate::cold::Cold;
+use crate::guest::VirtualTime;
 use crate::outcome::Outcome;
 use crate::place::Measured;
 use crate::trace::TraceRecord;
@@ -264,6 +265,9 @@ pub struct TrialRecord {
     /// Where it ran.
     #[serde(default)]
     pub measured: Measured,
+    /// What a trial in virtual time depends on; null for others.
+    #[serde(default)]
+    pub virtual_time: Option<VirtualTime>,
     /// How it ended.
     pub outcome: Outcome,
     /// Start, in nanoseconds since 1970 UTC; null when it was never started.
@@ -311,6 +315,7 @@ impl TrialRecord {
             role: Role::Measured,
             order,
             measured: Measured::default(),
+            virtual_time: None,
             outcome,
             started_unix_ns: None,
             elapsed_ns: None,

@@ -12,6 +12,7 @@ use crate::age::AgeRecord;
 use crate::audit::Audit;
 use crate::cold::Cold;
 use crate::environment::Environment;
+use crate::guest::VirtualTime;
 use crate::outcome::Outcome;
 use crate::place::Measured;
 use crate::record::{
@@ -122,6 +123,9 @@ pub struct TrialResult {
     /// Where it ran.
     #[serde(default)]
     pub measured: Measured,
+    /// What a trial in virtual time depends on; null for others.
+    #[serde(default)]
+    pub virtual_time: Option<VirtualTime>,
     /// How it ended.
     #[serde(flatten)]
     pub outcome: Outcome,

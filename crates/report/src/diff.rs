@@ -63,7 +63,13 @@ impl Cells {
             unit,
             base,
             new,
-            ratio: row.ratio.map_or_else(|| "–".to_owned(), ratio_text),
+            ratio: row.ratio.map_or_else(
+                || "–".to_owned(),
+                |ratio| match diff.exact {
+                    true => format!("{:.5}", ratio.ratio),
+                    false => ratio_text(ratio),
+                },
+            ),
             adjusted: row.adjusted.map(ratio_text),
             between: row.between.map(|it| format!("{}–{}", times(it.low), times(it.high))),
             verdict: verdict(diff, row),
@@ -194,6 +200,11 @@ fn not_shown(own: &[&Difference]) -> Option<String> {
 /// What a reader must know to read the ratios.
 fn legend(diff: &RunDiff) -> String {
     let band = percent(diff.threshold);
+    if diff.exact {
+        return format!(
+            "Ratio: how many times as good the new run is, above 1 is better. Both runs are in virtual time, where a trial that is made again gives the same figures: there are no intervals, and a difference is a difference. Within {band}: too small to count as a regression."
+        );
+    }
     let deciding = if diff.adjusted { "adjusted ratios" } else { "ratios" };
     format!(
         "Ratio: how many times as good the new run is, above 1 is better, with its 95 % interval; values are medians. Verdicts are those of the {deciding}, corrected for all rows (Holm). Same: the interval lies within {band}. n: trials on each side that would probably decide."

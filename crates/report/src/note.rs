@@ -25,6 +25,8 @@ pub use traced::traces;
 
 /// What `[?]` means.
 pub const UNCERTAIN: &str = "? too few trials for an interval.";
+/// What figures in virtual time are.
+pub const EXACT: &str = "Virtual time, one trial each: made again it gives the same figures, so that there are no intervals, and a difference is a difference.";
 /// What letters after a figure mean.
 pub const LETTERS: &str = "Figures of a row that share a letter are not told apart.";
 /// What the tables headed `why` hold.

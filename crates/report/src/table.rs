@@ -7,6 +7,7 @@
 use std::ops::Range;
 
 use anstyle::{AnsiColor, Style};
+use fsdyno_model::place::Clock;
 use fsdyno_model::result::RunResult;
 use fsdyno_model::then_and_now::ThenAndNow;
 use fsdyno_model::words::counted;
@@ -363,13 +364,18 @@ impl Page<'_> {
         let rows = || grids.iter().flat_map(|grid| &grid.rows);
         let compared = rows().any(|row| row.cells.iter().flatten().count() > 1);
         let mut sentences = Vec::new();
-        if compared && most > 1 {
+        let is_virtual = self.result.run.environment.measured.clock == Clock::Virtual;
+        if is_virtual && most == 1 {
+            sentences.extend(compared.then(|| "* best of its row.".to_owned()));
+        } else if compared && most > 1 {
             sentences.push("* best of its row, ~ not told apart from the best (paired by trial, at 5 % for the row).".to_owned());
         } else if compared {
             sentences
                 .push("* best of its row by a single trial, which tells nothing apart.".to_owned());
         }
-        sentences.push(if most == 1 && self.result.run.trials > 1 {
+        sentences.push(if is_virtual && most == 1 {
+            note::EXACT.to_owned()
+        } else if most == 1 && self.result.run.trials > 1 {
             "One completed trial each, so there are no intervals.".to_owned()
         } else if most == 1 {
             "One trial each, so there are no intervals.".to_owned()

@@ -29,6 +29,7 @@
 //! | [`fsmap`] | the free extents of a mounted filesystem |
 //! | [`first_process`] | what the first process of a virtual machine does |
 //! | [`fuse`] | serve one file from user space, and end a server that hangs |
+//! | [`nbd`] | block devices of the kernel that ask a server in this machine |
 //! | [`home`] | where this user's own state, data and cache lie |
 //! | [`kernel`] | kernel, processor, memory and host facts for the record |
 //!
@@ -56,6 +57,7 @@ pub mod kthreads;
 pub mod loopdev;
 pub mod mount;
 mod mount_options;
+pub mod nbd;
 mod newcomers;
 pub mod orphans;
 pub mod pressure;

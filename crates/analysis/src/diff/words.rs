@@ -17,7 +17,10 @@ pub(super) fn summary(diff: &RunDiff) -> String {
     for (count, words) in [
         (counts.slower, "slower".to_owned()),
         (counts.faster, "faster".to_owned()),
-        (counts.same, format!("the same within {percent}")),
+        (
+            counts.same,
+            if diff.exact { "the same".to_owned() } else { format!("the same within {percent}") },
+        ),
         (counts.undecided, "undecided".to_owned()),
     ] {
         if count > 0 {
@@ -52,7 +55,9 @@ fn named(diff: &RunDiff, word: &str, verdict: DiffVerdict) -> Option<String> {
 /// `ext4 small-files create (0.87 ×)`.
 fn name(diff: &RunDiff, row: &DiffRow) -> String {
     let phase = row.phase.as_deref().unwrap_or_default();
-    let ratio = deciding(diff, row).map(|ratio| format!(" ({ratio:.2} ×)")).unwrap_or_default();
+    let decimals = if diff.exact { 5 } else { 2 };
+    let ratio =
+        deciding(diff, row).map(|ratio| format!(" ({ratio:.decimals$} ×)")).unwrap_or_default();
     format!("{} {} {phase}{ratio}", row.target, row.workload)
 }
 

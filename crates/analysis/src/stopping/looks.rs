@@ -26,22 +26,32 @@ pub struct Looks {
     rule: Option<StopRule>,
     /// Greatest number of blocks.
     trials: u32,
+    /// Whether a trial that is made again gives the same figures, so that one is all there is to know.
+    is_exact: bool,
 }
 
 impl Looks {
     /// One look, at 5 % whatever the number of blocks: that of a run without a stop rule.
-    pub const ONE: Looks = Looks { rule: None, trials: 0 };
+    pub const ONE: Looks = Looks { rule: None, trials: 0, is_exact: false };
 
     /// Those of `plan`: without a stop rule one look, at 5 % whatever the number of blocks.
     #[must_use]
     pub fn of(plan: &Plan) -> Looks {
-        Looks { rule: plan.stop, trials: plan.trials }
+        let is_exact = plan.place.is_virtual();
+        Looks { rule: plan.stop, trials: plan.trials, is_exact }
     }
 
     /// Those of trials that end by `rule`.
     #[must_use]
     pub fn by(rule: StopRule) -> Looks {
-        Looks { rule: Some(rule), trials: u32::MAX }
+        Looks { rule: Some(rule), trials: u32::MAX, is_exact: false }
+    }
+
+    /// Whether a single block decides: its figures are in virtual time, and the same whenever it is made. Of
+    /// several, each draws its own work, so that they scatter as any do.
+    #[must_use]
+    pub fn is_exact(&self, blocks: usize) -> bool {
+        self.is_exact && blocks == 1
     }
 
     /// Whether there are several: trials ended by what they showed.

@@ -9,9 +9,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::Context as _;
+use fsdyno_disk::{Model, shipped};
 use fsdyno_guest::inside;
+use fsdyno_lab::emulator::inside::{self as emulated, Wish};
 use fsdyno_lab::workspace::Workspace;
-use fsdyno_model::guest::{self, Errand, Fault, Message, Task, TrialErrand};
+use fsdyno_model::guest::{self, Errand, Fault, Message, ServedDisk, Task, TrialErrand};
 use fsdyno_model::wire;
 use fsdyno_sys::{clock, first_process, process};
 
@@ -69,8 +71,7 @@ fn serve() -> anyhow::Result<()> {
     let writing = port.try_clone().context("clone the port")?;
     let voice =
         Voice { port: Arc::new(Mutex::new(writing)), is_silent: Arc::new(AtomicBool::new(false)) };
-    let errand = wire::read_frame::<Errand>(&mut port).context("read the errand")?;
-    let errand = errand.context("there is no errand")?;
+    let errand = inside::errand(&mut port).map_err(anyhow::Error::msg)?;
     let hello = Message::Hello { version: guest::VERSION, boot_ns: clock::now_ns() };
     voice.say(&hello);
     let beating = voice.clone();
@@ -110,13 +111,16 @@ fn run_trial(
     errand: &TrialErrand,
     voice: &Voice,
 ) -> anyhow::Result<fsdyno_model::record::TrialRecord> {
-    let TrialErrand { plan, target_index, workload_index, trial, role, order, fault } = errand;
+    let TrialErrand { plan, target_index, workload_index, trial, role, order, disks, fault } =
+        errand;
     anyhow::ensure!(
         *target_index < plan.targets.len() && *workload_index < plan.workloads.len(),
         "the errand names what its plan does not have"
     );
     // Its own disks, which nobody else has written to.
     let destroy: Vec<PathBuf> = plan.devices().map(Path::to_owned).collect();
+    inside::await_disks(destroy.iter().map(PathBuf::as_path)).map_err(anyhow::Error::msg)?;
+    disks.iter().try_for_each(serve_disk)?;
     let images = crate::run::image_directory(plan);
     let workspace = Workspace::open("guest", &images, Path::new(STATE), &destroy)
         .map_err(anyhow::Error::msg)?;
@@ -147,6 +151,19 @@ fn run_trial(
         let _ = writeln!(std::io::stderr(), "fsdyno: teardown: {error}");
     }
     Ok(record)
+}
+
+/// Serves a disk in this machine from now on.
+fn serve_disk(disk: &ServedDisk) -> anyhow::Result<()> {
+    inside::await_disks(std::iter::once(disk.contents.as_path())).map_err(anyhow::Error::msg)?;
+    let parsed = Model::parse(&disk.model, &disk.model_text, &|member| shipped::find(member));
+    let model = parsed.map_err(|wrong| {
+        let first = wrong.into_iter().next().map_or_else(String::new, |one| one.message);
+        anyhow::anyhow!("the model {} cannot be used: {first}", disk.model)
+    })?;
+    let (contents, device) = (disk.contents.as_path(), disk.device.clone());
+    emulated::serve(&Wish { model: &model, contents, device, size_bytes: disk.size_bytes })
+        .map_err(anyhow::Error::msg)
 }
 
 fn do_fault(fault: Fault, voice: &Voice) {

@@ -18,6 +18,7 @@ mod merge;
 mod output;
 mod query;
 mod report;
+mod reproduce;
 mod run;
 mod runner;
 mod runs;
@@ -57,6 +58,8 @@ pub enum Verb {
     Report(report::Args),
     /// Compare two runs: what became faster or slower, and what moved with it
     Diff(diff::Args),
+    /// Make a run in virtual time again, and say whether its figures are identical
+    Reproduce(reproduce::Args),
     /// Show a figure over many runs, and where its level changed
     History(history::Args),
     /// Say which target to take for somebody's work, by what was measured
@@ -107,6 +110,7 @@ impl Verb {
             Verb::Show(args) => args.execute(),
             Verb::Report(args) => args.execute(),
             Verb::Diff(args) => args.execute(),
+            Verb::Reproduce(args) => args.execute(),
             Verb::History(args) => args.execute(),
             Verb::Advise(args) => args.execute(),
             Verb::Merge(args) => args.execute(),

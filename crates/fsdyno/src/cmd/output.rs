@@ -9,7 +9,7 @@ use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 use fsdyno_model::audit::{Fairness, WorkloadAudit};
 use fsdyno_model::outcome::{NOT_STARTED, Outcome};
-use fsdyno_model::place::{Accelerator, Where};
+use fsdyno_model::place::{Accelerator, Clock, Where, parse_shift};
 use fsdyno_model::plan::Plan;
 use fsdyno_model::published::Scale;
 use fsdyno_model::record::{Role, TrialRecord};
@@ -123,6 +123,15 @@ pub struct PlaceArgs {
     #[arg(long = "in", value_name = "host|guest", value_parser = Where::parse)]
     pub place: Option<Where>,
 
+    /// Time trials by this machine's clock, or in guests by instructions that are counted: virtual time
+    /// is the same in every run; implies --in guest [default: as in the plan, or real]
+    #[arg(long, value_name = "real|virtual", value_parser = Clock::parse)]
+    pub clock: Option<Clock>,
+
+    /// An instruction takes 2 to this power nanoseconds of virtual time [default: 0]
+    #[arg(long, value_name = "N", value_parser = parse_shift)]
+    pub shift: Option<u8>,
+
     /// Kernel of the guests: a kernel image, or a .deb that is unpacked and not installed
     /// [default: the newest that is installed]
     #[arg(long, value_name = "FILE")]
@@ -145,10 +154,14 @@ impl PlaceArgs {
     /// Puts what was given into a plan.
     pub fn apply(&self, plan: &mut Plan) {
         let place = &mut plan.place;
-        place.kind = self.place.unwrap_or(place.kind);
+        place.clock = self.clock.unwrap_or(place.clock);
+        place.shift = self.shift.unwrap_or(place.shift);
+        let implied = if self.clock == Some(Clock::Virtual) { Where::Guest } else { place.kind };
+        place.kind = self.place.unwrap_or(implied);
         place.kernel = self.kernel.clone().or(place.kernel.take());
         place.accelerator = self.accelerator.or(place.accelerator);
         place.memory_bytes = self.guest_memory.unwrap_or(place.memory_bytes);
+        plan.settle_clock();
     }
 }
 

@@ -3,6 +3,7 @@
 
 pub mod readiness;
 mod trial;
+mod virtual_time;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -14,21 +15,25 @@ use fsdyno_guest::kernel::{self, Bootable, Kernel};
 use fsdyno_guest::machine::{Event, Machine};
 use fsdyno_guest::modules::{Module, Modules};
 use fsdyno_guest::qemu::{self, Qemu, Spec};
-use fsdyno_guest::{accelerator, hash};
+use fsdyno_guest::{accelerator, hash, virtual_time as of_virtual_time};
 use fsdyno_lab::filesystem::{self, FilesystemDef};
 use fsdyno_lab::workspace::Workspace;
 use fsdyno_model::environment::Environment;
 use fsdyno_model::guest::{self, GuestFacts, Message, Task};
 use fsdyno_model::place::{Accelerator, Measured, Where};
 use fsdyno_model::plan::Plan;
-use fsdyno_model::target::{Ground, TargetSpec};
+use fsdyno_model::target::{DeviceSpec, FreshSpec, Ground, TargetSpec};
 use fsdyno_sys::process;
 
 use super::progress;
 use crate::{bad_input, paths};
 
-/// Drivers that every guest needs: its devices are behind them.
-const BOOT_DRIVERS: [&str; 3] = ["virtio_pci", "virtio_blk", "virtio_console"];
+/// Drivers that every guest needs: its port is behind them.
+const PORT_DRIVERS: [&str; 2] = ["virtio_pci", "virtio_console"];
+/// Drivers of the disks of a guest in real time.
+const DISK_DRIVERS: [&str; 1] = ["virtio_blk"];
+/// Driver of a disk that is served in a guest.
+const SERVED_DISK_DRIVER: &str = "nbd";
 /// How long a guest may take to answer at first: emulated on a busy machine, and accelerated.
 const BOOT_PATIENCE: Duration = Duration::from_secs(120);
 const KVM_PATIENCE: Duration = Duration::from_secs(20);
@@ -69,13 +74,20 @@ pub fn parts(plan: &Plan) -> anyhow::Result<Parts> {
     let unpacked = cache.clone().unwrap_or_else(|| super::image_directory(plan));
     let kernel = kernel::choose(plan.place.kernel.as_deref(), &unpacked).map_err(failed)?;
     let modules = Modules::of(&kernel.modules).map_err(failed)?;
-    for driver in BOOT_DRIVERS {
+    for driver in boot_drivers(plan) {
         modules.of_driver(&[driver]).map_err(|error| {
             let release = &kernel.release;
             failed(format!("the kernel {release} cannot be a guest's: {error}"))
         })?;
     }
     Ok(Parts { qemu, kernel, modules, cache })
+}
+
+/// The drivers without which a guest for `plan` has no port or no disk.
+fn boot_drivers(plan: &Plan) -> impl Iterator<Item = &'static str> {
+    let is_virtual = plan.place.is_virtual();
+    let of_disks = if is_virtual { &of_virtual_time::DRIVERS[..] } else { &DISK_DRIVERS };
+    PORT_DRIVERS.iter().chain(of_disks).copied()
 }
 
 impl Parts {
@@ -85,12 +97,21 @@ impl Parts {
         &self.kernel.release
     }
 
-    /// The modules that a filesystem needs, in order.
+    /// The modules that a target needs, in order.
     ///
     /// # Errors
-    /// The kernel does not have it.
-    fn of_filesystem(&self, definition: &FilesystemDef) -> Result<Vec<Module>, String> {
-        self.modules.of_driver(definition.drivers)
+    /// The kernel does not have one.
+    fn of_target(
+        &self,
+        definition: &FilesystemDef,
+        fresh: &FreshSpec,
+    ) -> Result<Vec<Module>, String> {
+        let mut modules = self.modules.of_driver(definition.drivers)?;
+        let mut devices = std::iter::once(&fresh.device).chain(&fresh.journal);
+        if devices.any(|device| matches!(device, DeviceSpec::Emulated { .. })) {
+            modules.extend(self.modules.of_driver(&[SERVED_DISK_DRIVER])?);
+        }
+        Ok(modules)
     }
 
     /// Makes what all guests share and boots one to see that it works and what it is.
@@ -116,6 +137,7 @@ impl Parts {
                 initramfs: path,
                 accelerator: Accelerator::Tcg,
                 memory_bytes: plan.place.memory_bytes,
+                shift: plan.place.virtual_shift(),
                 disks: Vec::new(),
             },
             qemu: self.qemu.clone(),
@@ -142,7 +164,7 @@ impl Parts {
         let program = std::env::current_exe()
             .map_err(|error| format!("cannot tell where this program lies: {error}"))?;
         let mut contents = Contents { program, ..Contents::default() };
-        for driver in BOOT_DRIVERS {
+        for driver in boot_drivers(plan) {
             for module in self.modules.of_driver(&[driver])? {
                 if !contents.boot_modules.contains(&module) {
                     contents.boot_modules.push(module);
@@ -152,11 +174,12 @@ impl Parts {
         let mut tools = BTreeSet::new();
         let mut of_targets = Vec::new();
         for target in &plan.targets {
-            let modules = definition_of(target).map(|it| self.of_filesystem(it));
+            let known = definition_of(target);
+            let modules = known.map(|(definition, fresh)| self.of_target(definition, fresh));
             let modules = modules.and_then(Result::ok).unwrap_or_default();
             of_targets.push(modules.iter().map(initramfs::module_path).collect());
             contents.modules.extend(modules);
-            let names = definition_of(target).map_or(&[][..], |definition| definition.tools);
+            let names = known.map_or(&[][..], |(definition, _)| definition.tools);
             tools.extend(names.iter().filter_map(|tool| fsdyno_lab::tools::find(tool.name)));
         }
         contents.tools = tools.into_iter().collect();
@@ -192,10 +215,10 @@ impl Parts {
     }
 }
 
-/// The filesystem of a target; `None` for a directory.
-fn definition_of(target: &TargetSpec) -> Option<&'static FilesystemDef> {
+/// The filesystem of a target, and what is asked of it; `None` for a directory.
+fn definition_of(target: &TargetSpec) -> Option<(&'static FilesystemDef, &FreshSpec)> {
     match &target.ground {
-        Ground::Fresh(fresh) => filesystem::by_name(&fresh.filesystem),
+        Ground::Fresh(fresh) => Some((filesystem::by_name(&fresh.filesystem)?, fresh)),
         Ground::Directory { .. } => None,
     }
 }
@@ -208,8 +231,9 @@ impl Guests {
         let accelerator = self.spec.accelerator.word();
         let boot_ns = self.environment.guest.as_ref().map_or(0, |facts| facts.boot_ns);
         format!(
-            "guests: Linux {release} under QEMU {} ({accelerator}), ready after {:.1} s",
+            "guests: Linux {release} under QEMU {} ({accelerator}{}), ready after {:.1} s",
             self.qemu.version,
+            if self.spec.shift.is_some() { ", virtual time" } else { "" },
             boot_ns as f64 / 1e9
         )
     }
@@ -222,7 +246,9 @@ impl Guests {
         identity: &str,
         directory: &Path,
     ) -> anyhow::Result<u64> {
-        let candidates = accelerator::candidates(plan.place.accelerator, cache, identity);
+        // Only what is emulated can be counted.
+        let wanted = plan.place.accelerator.or(plan.place.is_virtual().then_some(Accelerator::Tcg));
+        let candidates = accelerator::candidates(wanted, cache, identity);
         let last = candidates.len() - 1;
         for (index, candidate) in candidates.into_iter().enumerate() {
             self.spec.accelerator = candidate;
@@ -235,7 +261,8 @@ impl Guests {
                 Ok(environment) => {
                     self.environment = environment;
                     let (place, accelerator) = (Where::Guest, Some(candidate));
-                    self.measured = Measured { place, accelerator, clock: plan.place.clock };
+                    let (clock, shift) = (plan.place.clock, plan.place.virtual_shift());
+                    self.measured = Measured { place, accelerator, clock, shift };
                     return Ok(u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX));
                 }
                 Err(error) if index < last && !process::interrupted() => {

@@ -10,6 +10,7 @@ pub mod guest;
 pub mod outlook;
 mod place;
 pub mod progress;
+pub mod reproduce;
 pub mod schedule;
 pub mod stopping;
 pub mod trial;

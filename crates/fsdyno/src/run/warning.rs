@@ -13,7 +13,7 @@ const FEW_TRIALS: u32 = 3;
 #[must_use]
 pub fn of_plan(plan: &Plan) -> Vec<Warning> {
     let mut warnings = Vec::new();
-    if plan.trials < FEW_TRIALS {
+    if plan.trials < FEW_TRIALS && !plan.place.is_virtual() {
         let message = match plan.trials {
             1 => "one trial says nothing about noise".to_owned(),
             trials => format!("with {trials} trials the intervals say little"),
@@ -24,13 +24,7 @@ pub fn of_plan(plan: &Plan) -> Vec<Warning> {
             advice: "use --trials 5".to_owned(),
         });
     }
-    warnings.extend(plan.place.is_guest().then(|| Warning {
-        code: "in-guest".to_owned(),
-        message: "measured in guests, whose disks are files in this machine's cache: times are those of \
-                  the guests"
-            .to_owned(),
-        advice: "compare them with those of other guests alone (docs/GUESTS.md)".to_owned(),
-    }));
+    warnings.extend(plan.place.is_guest().then(|| in_guest(plan)));
     let has_image = plan.targets.iter().any(|target| image_size(target, plan).is_some());
     if has_image {
         let directory = super::image_directory(plan);
@@ -38,6 +32,30 @@ pub fn of_plan(plan: &Plan) -> Vec<Warning> {
     }
     warnings.extend(plan.targets.iter().filter_map(|target| too_small(target, plan)));
     warnings
+}
+
+/// What figures from guests are worth.
+fn in_guest(plan: &Plan) -> Warning {
+    let warning = |code: &str, message: String, advice: &str| Warning {
+        code: code.to_owned(),
+        message,
+        advice: advice.to_owned(),
+    };
+    if !plan.place.is_virtual() {
+        let message = "measured in guests, whose disks are files in this machine's cache: times are those of \
+                       the guests";
+        let advice = "compare them with those of other guests alone (docs/GUESTS.md)";
+        return warning("in-guest", message.to_owned(), advice);
+    }
+    let instruction_ns = 1_u64 << plan.place.shift;
+    warning(
+        "virtual-time",
+        format!(
+            "virtual time counts instructions, {instruction_ns} ns each, on one processor without caches: it \
+             ranks and finds changes, and is no machine's speed"
+        ),
+        "compare it with virtual time alone (docs/VIRTUAL-TIME.md)",
+    )
 }
 
 /// A device that cannot hold what a workload has on it at its fullest, unless it is compressed.

@@ -43,5 +43,6 @@ mod servers;
 mod tidy;
 mod trace;
 mod trace_verb;
+mod virtual_time;
 mod workload_file;
 mod yardstick;

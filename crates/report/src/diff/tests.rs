@@ -67,6 +67,7 @@ fn diff() -> RunDiff {
     RunDiff {
         schema_version: 1,
         threshold: 0.03,
+        exact: false,
         adjusted: false,
         base: side("1"),
         new: side("2"),

@@ -9,7 +9,7 @@ use fsdyno_model::target::{DeviceSpec, FreshSpec, Ground, TargetSpec};
 use fsdyno_model::units::human_bytes;
 use fsdyno_model::workload::WorkloadSpec;
 
-use super::Parts;
+use super::{Parts, virtual_time};
 use crate::catalogue;
 
 /// Workloads that run programs of this machine, and what these are.
@@ -50,17 +50,23 @@ fn fresh(fresh: &FreshSpec, plan: &Plan, parts: &Parts) -> Result<(), Readiness>
                 path.display()
             )));
         }
-        if let DeviceSpec::Emulated { .. } = device {
-            return Err(refuse(format!(
-                "{device} is emulated on the host only: leave out --in guest"
-            )));
+        if let DeviceSpec::Emulated { model, .. } = device {
+            if !plan.place.is_virtual() {
+                return Err(refuse(format!(
+                    "{device} is emulated on the host, or in virtual time: leave out --in guest, or add \
+                     --clock virtual"
+                )));
+            }
+            if let Some(error) = virtual_time::model_error(model, size) {
+                return Err(refuse(error));
+            }
         }
         if size < least {
             let (has, needs) = (human_bytes(size), human_bytes(least));
             return Err(refuse(format!("{has} are too small for it: give it at least {needs}")));
         }
     }
-    parts.of_filesystem(definition).map_err(|error| {
+    parts.of_target(definition, fresh).map_err(|error| {
         skip(format!("the guest's kernel ({}): {error}; --kernel gives another", parts.release()))
     })?;
     let missing = tools::missing(definition.tools);
@@ -78,8 +84,10 @@ pub(super) fn disks<'a>(
     let defaults = [plan.size_bytes, stand::journal_size_bytes(plan.size_bytes)];
     let devices = std::iter::once(&fresh.device).chain(&fresh.journal);
     devices.zip(defaults).map(|(device, default)| match device {
-        DeviceSpec::LoopImage { size_bytes } => (device, size_bytes.unwrap_or(default)),
-        DeviceSpec::Block { .. } | DeviceSpec::Emulated { .. } => (device, default),
+        DeviceSpec::LoopImage { size_bytes } | DeviceSpec::Emulated { size_bytes, .. } => {
+            (device, size_bytes.unwrap_or(default))
+        }
+        DeviceSpec::Block { .. } => (device, default),
     })
 }
 

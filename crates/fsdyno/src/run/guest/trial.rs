@@ -16,7 +16,7 @@ use fsdyno_model::target::{DeviceSpec, Ground};
 use fsdyno_model::trace::TraceMode;
 use fsdyno_sys::{clock, process};
 
-use super::{Guests, TICK, readiness};
+use super::{Guests, TICK, readiness, virtual_time};
 use crate::run::schedule::Planned;
 use crate::run::trial::Setting;
 
@@ -24,6 +24,8 @@ use crate::run::trial::Setting;
 const INSIDE: &str = "/var/tmp";
 /// A guest that says nothing for so long hangs.
 const SILENCE: Duration = Duration::from_secs(60);
+/// The same where half a second of the guest's, after which it says that it is alive, may take many of ours.
+const VIRTUAL_SILENCE: Duration = Duration::from_secs(300);
 /// How many seconds of silence there may be instead, for tests.
 const SILENCE_VARIABLE: &str = "FSDYNO_GUEST_SILENCE_S";
 /// What a guest does to itself (`panic`, `hang`), to see what becomes of it.
@@ -90,13 +92,17 @@ impl Guests {
         let disks = make_disks(plan, planned, directory).map_err(|error| failed("boot", error))?;
         let spec = fsdyno_guest::qemu::Spec { disks, ..self.spec.clone() };
         let modules = self.modules[planned.target_index].clone();
-        let task = Task::Trial(Box::new(errand(plan, planned)));
+        let given = errand(plan, planned).map_err(|error| failed("boot", error))?;
+        let models = virtual_time::model_names(&given.disks);
+        let (started, mut boot_ns) = (Instant::now(), 0);
+        let errand_hash = virtual_time::hash(&given);
+        let task = Task::Trial(Box::new(given));
         progress(&stage, 0.0);
         let mut machine = Machine::start(&self.qemu, &spec, directory, modules, task)
             .map_err(|error| failed("boot", error))?;
         let deadline =
             Instant::now() + Duration::from_secs(plan.trial_timeout_s).saturating_add(MARGIN);
-        let silence = silence();
+        let silence = silence(self.spec.shift.is_some());
         let mut activity = None;
         loop {
             match machine.next(TICK) {
@@ -104,6 +110,7 @@ impl Guests {
                     let error = "the guest speaks another version".to_owned();
                     return Err(failed(&stage, error));
                 }
+                Event::Said(Message::Hello { boot_ns: told, .. }) => boot_ns = told,
                 Event::Said(Message::Progress { stage: reached, done }) => {
                     progress(&reached, done);
                     stage = reached;
@@ -111,7 +118,12 @@ impl Guests {
                 Event::Said(Message::Activity(told)) => activity = Some(*told),
                 Event::Said(Message::Record(record)) => {
                     machine.finish();
-                    return Ok(TrialRecord { activity, ..with_disk_facts(*record) });
+                    let mut record = TrialRecord { activity, ..*record };
+                    if self.spec.shift.is_some() {
+                        let times = virtual_time::Times { boot_ns, wall: started.elapsed() };
+                        virtual_time::receive(&mut record, errand_hash, times, plan, planned);
+                    }
+                    return Ok(with_disk_facts(record, models));
                 }
                 Event::Said(Message::Failed { error }) | Event::Garbled(error) => {
                     return Err(failed(&stage, error));
@@ -152,31 +164,44 @@ impl Loss {
 }
 
 /// The trial with its target on the guest's own disks, which it may overwrite.
-fn errand(plan: &Plan, planned: &Planned) -> TrialErrand {
+fn errand(plan: &Plan, planned: &Planned) -> Result<TrialErrand, String> {
     let mut plan = plan.clone();
     plan.trace = TraceMode::None;
     plan.directory = Some(PathBuf::from(INSIDE));
+    let is_virtual = plan.place.is_virtual();
+    let mut disks = Vec::new();
+    let defaults = [plan.size_bytes, fsdyno_lab::stand::journal_size_bytes(plan.size_bytes)];
     if let Ground::Fresh(fresh) = &mut plan.targets[planned.target_index].ground {
-        let names = ["/dev/vda", "/dev/vdb"].map(PathBuf::from);
+        let names =
+            if is_virtual { ["/dev/pmem0", "/dev/pmem1"] } else { ["/dev/vda", "/dev/vdb"] };
         let devices = std::iter::once(&mut fresh.device).chain(&mut fresh.journal);
-        for (device, path) in devices.zip(names) {
+        for (number, (device, name)) in devices.zip(names).enumerate() {
+            let mut path = PathBuf::from(name);
+            if let DeviceSpec::Emulated { model, size_bytes } = device {
+                let size_bytes = size_bytes.unwrap_or(defaults[number]);
+                let disk = virtual_time::served(model, size_bytes, path, number)?;
+                path = disk.device.clone();
+                disks.push(disk);
+            }
             *device = DeviceSpec::Block { path };
         }
     }
-    TrialErrand {
+    let errand = TrialErrand {
         plan,
         target_index: planned.target_index,
         workload_index: planned.workload_index,
         trial: planned.trial,
         role: planned.role,
         order: planned.order,
+        disks,
         fault: std::env::var(FAULT_VARIABLE).ok().as_deref().and_then(Fault::parse),
-    }
+    };
+    Ok(if is_virtual { virtual_time::bare(errand) } else { errand })
 }
 
-fn silence() -> Duration {
+fn silence(is_virtual: bool) -> Duration {
     let given = std::env::var(SILENCE_VARIABLE).ok().and_then(|text| text.parse().ok());
-    given.map_or(SILENCE, Duration::from_secs)
+    given.map_or(if is_virtual { VIRTUAL_SILENCE } else { SILENCE }, Duration::from_secs)
 }
 
 /// Makes the disks, files full of holes, in a directory that is this user's alone.
@@ -193,18 +218,31 @@ fn make_disks(plan: &Plan, planned: &Planned, directory: &Path) -> Result<Vec<Pa
         let path = directory.join(name);
         let opened = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path);
         opened
-            .and_then(|file| file.set_len(size_bytes))
+            .and_then(|file| file.set_len(virtual_time::disk_size(plan, size_bytes)))
             .map_err(|error| format!("make {}: {error}", path.display()))?;
         Ok(path)
     });
     disks.collect()
 }
 
-/// What a guest cannot know of its disks.
-fn with_disk_facts(mut record: TrialRecord) -> TrialRecord {
+/// What a guest cannot know of its disks; `models` are the names of those that are served in it.
+fn with_disk_facts(mut record: TrialRecord, models: Option<String>) -> TrialRecord {
     let facts = &mut record.facts.device;
-    facts.insert("kind".to_owned(), "disk of a guest".to_owned());
-    facts.insert("host_cache".to_owned(), "written back, flushes ignored".to_owned());
+    let mut add = |name: &str, value: &str| drop(facts.insert(name.to_owned(), value.to_owned()));
+    match (record.virtual_time.is_some(), models) {
+        (true, Some(models)) => {
+            add("kind", "emulated disk of a guest");
+            add("disk_model", &models);
+        }
+        (true, None) => {
+            add("kind", "memory of a guest (NVDIMM)");
+            add("latency", "none");
+        }
+        (false, _) => {
+            add("kind", "disk of a guest");
+            add("host_cache", "written back, flushes ignored");
+        }
+    }
     record
 }
 

@@ -1,0 +1,115 @@
+//! Trials in virtual time: an errand that says nothing but what the figures depend on, and what is made of
+//! the record that comes back.
+//!
+//! Every byte that enters a guest is work for it, and its time is the count of its work. So a guest is told
+//! neither how a target is labelled, nor how many others there are, nor when the trial's turn came.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use fsdyno_disk::{Disk, shipped};
+use fsdyno_guest::virtual_time::ALIGNMENT_BYTES;
+use fsdyno_lab::emulator;
+use fsdyno_model::guest::{ServedDisk, TrialErrand, VirtualTime};
+use fsdyno_model::place::Place;
+use fsdyno_model::plan::Plan;
+use fsdyno_model::record::TrialRecord;
+use fsdyno_sys::nbd;
+use serde::Serialize;
+
+use crate::run::schedule::Planned;
+
+/// What targets are called in guests.
+const LABEL: &str = "target";
+
+/// How long a trial took.
+pub(super) struct Times {
+    /// Until the guest's first word, in nanoseconds of its own clock.
+    pub(super) boot_ns: u64,
+    /// On the host.
+    pub(super) wall: Duration,
+}
+
+/// An errand without what is no matter of the trial.
+pub(super) fn bare(errand: TrialErrand) -> TrialErrand {
+    let TrialErrand { plan, target_index, workload_index, trial, role, disks, fault, .. } = errand;
+    let targets = plan.targets.into_iter().skip(target_index).take(1);
+    let targets = targets.map(|mut target| {
+        LABEL.clone_into(&mut target.label);
+        target
+    });
+    let plain = Plan::new(plan.quick);
+    let bare = Plan {
+        trials: trial,
+        seed: plan.seed,
+        trial_timeout_s: plan.trial_timeout_s,
+        size_bytes: plan.size_bytes,
+        directory: plan.directory,
+        place: Place { kernel: None, ..plan.place },
+        trace: plan.trace,
+        yardstick: false,
+        targets: targets.collect(),
+        // All of them: which one it is decides what is drawn.
+        workloads: plan.workloads,
+        ..plain
+    };
+    TrialErrand { plan: bare, target_index: 0, workload_index, trial, role, order: 0, disks, fault }
+}
+
+/// A disk of the model with this name, whose contents are on the device `contents` of the guest.
+pub(super) fn served(
+    name: &str,
+    size_bytes: u64,
+    contents: PathBuf,
+    number: usize,
+) -> Result<ServedDisk, String> {
+    let text = if shipped::is_file(name) {
+        std::fs::read_to_string(name)
+            .map_err(|error| format!("cannot read the model {name}: {error}"))?
+    } else {
+        shipped::text(name)?.to_owned()
+    };
+    let (device, model) = (nbd::device_path(number), shipped::stem(name).to_owned());
+    Ok(ServedDisk { contents, device, size_bytes, model, model_text: text })
+}
+
+/// The names of the models of these disks; `None` where there are none.
+pub(super) fn model_names(disks: &[ServedDisk]) -> Option<String> {
+    let names: Vec<&str> = disks.iter().map(|disk| disk.model.as_str()).collect();
+    (!names.is_empty()).then(|| names.join(", "))
+}
+
+/// Why a disk of the model with this name cannot be served in a guest.
+pub(super) fn model_error(name: &str, size_bytes: u64) -> Option<String> {
+    let model = match emulator::find_model(name) {
+        Ok(model) => model,
+        Err(error) => return Some(error),
+    };
+    Disk::new(&model, size_bytes, 1).err()
+}
+
+/// A size that the guest's memory can be made of.
+pub(super) fn disk_size(plan: &Plan, size_bytes: u64) -> u64 {
+    if plan.place.is_virtual() { size_bytes.next_multiple_of(ALIGNMENT_BYTES) } else { size_bytes }
+}
+
+/// XXH3 of what is kept as JSON.
+pub(super) fn hash(value: &impl Serialize) -> String {
+    fsdyno_guest::hash(&serde_json::to_vec(value).unwrap_or_default())
+}
+
+/// Completes the record of a guest by what it was not told.
+pub(super) fn receive(
+    record: &mut TrialRecord,
+    errand_hash: String,
+    times: Times,
+    plan: &Plan,
+    planned: &Planned,
+) {
+    let record_hash = hash(&(&*record, &record.activity));
+    let wall_ns = u64::try_from(times.wall.as_nanos()).unwrap_or(u64::MAX);
+    let virtual_ns = times.boot_ns.saturating_add(record.elapsed_ns.unwrap_or(0));
+    record.virtual_time = Some(VirtualTime { errand_hash, record_hash, virtual_ns, wall_ns });
+    let own = planned.record(plan, record.outcome.clone());
+    (record.target, record.workload, record.order) = (own.target, own.workload, own.order);
+}

@@ -1,0 +1,257 @@
+//! A run in virtual time made again: each of its trials, beside what was recorded. Nothing is stored; how it
+//! is told is left to the verb.
+
+use fsdyno_model::guest::GuestFacts;
+use fsdyno_model::outcome::Outcome;
+use fsdyno_model::plan::Plan;
+use fsdyno_model::record::{Role, TrialRecord};
+use fsdyno_sys::process;
+use serde::Serialize;
+use serde_json::Value;
+
+use super::progress::Progress;
+use super::schedule::{self, Planned};
+use super::{Ground, RunOptions, new_identifier, step};
+use crate::bad_input;
+use crate::store::StoredRun;
+
+/// What came of making a run again.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Reproduction {
+    /// What its times depend on and what is another here: the kernel, QEMU, the initial file system.
+    pub changed: Vec<Change>,
+    /// Its trials, in their order.
+    pub trials: Vec<Trial>,
+}
+
+/// One trial that was made again.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Trial {
+    /// Label of the target.
+    pub target: String,
+    /// Label of the workload.
+    pub workload: String,
+    /// Number of the trial, from 1.
+    pub trial: u32,
+    /// What differs first; null where the whole record is the same.
+    pub differs: Option<Change>,
+}
+
+/// Something that is another than it was.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Change {
+    /// What it belongs to: a phase, `before the workload`, `the guest`.
+    pub of: String,
+    /// Its name.
+    pub name: String,
+    /// What was recorded.
+    pub was: String,
+    /// What it is here.
+    pub is: String,
+}
+
+/// Makes the trials of a run again and compares. `None` when that was interrupted.
+///
+/// # Errors
+/// Bad input: the run is in real time; no guest can be run here.
+pub fn reproduce(
+    run: &StoredRun,
+    recorded: &[TrialRecord],
+    options: &RunOptions,
+) -> anyhow::Result<Option<Reproduction>> {
+    let plan = &run.plan;
+    if !plan.place.is_virtual() {
+        return Err(bad_input(format!(
+            "run {} is in real time, which no two runs share: fsdyno compare --clock virtual makes one that \
+             can be made again",
+            run.id
+        )));
+    }
+    process::install_signal_handlers()?;
+    let ground = Ground::prepare(&new_identifier(), plan, options)?;
+    let made = trials(plan, recorded, &ground, options);
+    let here = ground.guests.as_ref().and_then(|guests| guests.environment.guest.clone());
+    let closed = ground.workspace.close();
+    let trials = made?;
+    closed
+        .map_err(|left| anyhow::anyhow!("not everything could be removed: {}", left.join("; ")))?;
+    let changed = changes(run.environment.guest.as_ref(), here.as_ref());
+    Ok(trials.map(|trials| Reproduction { changed, trials }))
+}
+
+fn trials(
+    plan: &Plan,
+    recorded: &[TrialRecord],
+    ground: &Ground,
+    options: &RunOptions,
+) -> anyhow::Result<Option<Vec<Trial>>> {
+    let known = |planned: &Planned| {
+        let of_this = |record: &&TrialRecord| {
+            planned.is_of(plan, record) && record.outcome == Outcome::Completed
+        };
+        recorded.iter().find(of_this)
+    };
+    let mut due = schedule::schedule(plan);
+    due.retain(|planned| planned.role == Role::Measured && known(planned).is_some());
+    if due.is_empty() {
+        return Err(bad_input("no trial of this run completed: there is nothing to make again"));
+    }
+    let steps: Vec<_> = due.iter().map(|planned| step(plan, planned)).collect();
+    let mut progress = Progress::new(&steps, None, options.quiet);
+    let Some(guests) = &ground.guests else {
+        anyhow::bail!("a run in virtual time has guests");
+    };
+    let setting = super::trial::Setting {
+        plan,
+        workspace: &ground.workspace,
+        may_drop_caches: false,
+        trace_directory: ground.workspace.directory().to_owned(),
+        aged_directory: None,
+        keep_aged: false,
+    };
+    let mut made = Vec::new();
+    for (planned, step) in due.iter().zip(&steps) {
+        progress.begin(&planned.name(plan), *step);
+        let consoles = ground.workspace.directory().join("consoles");
+        let mut tell = |stage: &str, done| progress.at(step.case, stage, done);
+        let (record, leftover) = guests.execute(&setting, planned, &consoles, &mut tell);
+        progress.end(*step, &record.outcome);
+        if process::interrupted() {
+            progress.finish();
+            return Ok(None);
+        }
+        if let Some(error) = leftover {
+            progress.finish();
+            anyhow::bail!("{} could not be taken down: {error}", record.target);
+        }
+        let was = known(planned).expect("only such are due");
+        made.push(Trial {
+            target: record.target.clone(),
+            workload: record.workload.clone(),
+            trial: record.trial,
+            differs: first_difference(was, &record),
+        });
+    }
+    progress.finish();
+    Ok(Some(made))
+}
+
+/// What differs first between a record and the one that was made again: a phase in the order in which they
+/// ran, then what lies around the phases.
+fn first_difference(was: &TrialRecord, is: &TrialRecord) -> Option<Change> {
+    if is.outcome != Outcome::Completed {
+        return Some(change("the trial", "outcome", &was.outcome, &is.outcome));
+    }
+    let hash = |record: &TrialRecord| record.virtual_time.as_ref().map(|it| it.record_hash.clone());
+    if hash(was).is_some() && hash(was) == hash(is) {
+        return None;
+    }
+    let before = |record: &TrialRecord| {
+        let times = &record.stages;
+        [times.provision_ns, times.mkfs_ns, times.mount_ns, times.age_ns, times.quiesce_ns]
+    };
+    if before(was) != before(is) {
+        // Whatever differs from the beginning on is told of the first phase as well, which says more.
+        let phase = first_phase(was, is);
+        return phase
+            .or_else(|| Some(change("before the workload", "times", before(was), before(is))));
+    }
+    first_phase(was, is)
+        .or_else(|| Some(change("after the workload", "record_hash", hash(was), hash(is))))
+}
+
+fn first_phase(was: &TrialRecord, is: &TrialRecord) -> Option<Change> {
+    for (index, phase) in was.phases.iter().enumerate() {
+        let Some(other) = is.phases.get(index) else {
+            return Some(change(&phase.name, "phase", "there", "missing"));
+        };
+        let values = |phase| match serde_json::to_value(phase) {
+            Ok(Value::Object(fields)) => fields,
+            _ => serde_json::Map::new(),
+        };
+        let (old, new) = (values(phase), values(other));
+        // The elapsed time says most where several differ.
+        let first = ["elapsed_durable_ns", "elapsed_return_ns"];
+        let names = first.into_iter().chain(old.keys().map(String::as_str));
+        let differing = names.into_iter().find(|name| old.get(*name) != new.get(*name));
+        if let Some(name) = differing {
+            return Some(change(&phase.name, name, &old.get(name), &new.get(name)));
+        }
+    }
+    None
+}
+
+fn change(of: &str, name: &str, was: impl Serialize, is: impl Serialize) -> Change {
+    Change { of: of.to_owned(), name: name.to_owned(), was: shown(&was), is: shown(&is) }
+}
+
+/// A value for people: JSON, cut.
+fn shown(value: &impl Serialize) -> String {
+    const MOST: usize = 80;
+    let text = serde_json::to_string(value).unwrap_or_default();
+    let text = text.trim_matches('"');
+    if text.chars().count() > MOST {
+        text.chars().take(MOST).collect::<String>() + "…"
+    } else {
+        text.to_owned()
+    }
+}
+
+/// What virtual time depends on and is another here.
+fn changes(was: Option<&GuestFacts>, is: Option<&GuestFacts>) -> Vec<Change> {
+    let (Some(was), Some(is)) = (was, is) else { return Vec::new() };
+    let pairs = [
+        ("kernel_hash", was.kernel_hash.clone(), is.kernel_hash.clone()),
+        ("initramfs_hash", was.initramfs_hash.clone(), is.initramfs_hash.clone()),
+        ("qemu_version", was.qemu_version.clone(), is.qemu_version.clone()),
+        ("qemu_flags", was.qemu_flags.join(" "), is.qemu_flags.join(" ")),
+    ];
+    let differing = pairs.into_iter().filter(|(_, was, is)| was != is);
+    differing.map(|(name, was, is)| change("the guest", name, was, is)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fsdyno_model::guest::VirtualTime;
+    use fsdyno_model::record::PhaseRecord;
+
+    fn record(hash: &str, times: [u64; 2]) -> TrialRecord {
+        let mut record = TrialRecord::planned("ext4", "postmark", 1, 0, Outcome::Completed);
+        record.virtual_time =
+            Some(VirtualTime { record_hash: hash.to_owned(), ..VirtualTime::default() });
+        for (name, elapsed) in ["create", "transactions"].into_iter().zip(times) {
+            let mut phase = PhaseRecord::new(name, "elapsed_s");
+            phase.elapsed_return_ns = elapsed;
+            record.phases.push(phase);
+        }
+        record
+    }
+
+    #[test]
+    fn the_first_phase_that_differs_is_named() {
+        let was = record("a", [10, 20]);
+        assert_eq!(first_difference(&was, &record("a", [10, 20])), None);
+        let found = first_difference(&was, &record("b", [10, 21])).unwrap();
+        assert_eq!((found.of.as_str(), found.name.as_str()), ("transactions", "elapsed_return_ns"));
+        assert_eq!((found.was.as_str(), found.is.as_str()), ("20", "21"));
+        let both = first_difference(&was, &record("b", [9, 21])).unwrap();
+        assert_eq!(both.of, "create");
+        let around = first_difference(&was, &record("b", [10, 20])).unwrap();
+        assert_eq!(around.of, "after the workload");
+        let mut earlier = record("b", [10, 20]);
+        earlier.stages.mkfs_ns = Some(1);
+        assert_eq!(first_difference(&was, &earlier).unwrap().of, "before the workload");
+        let failed = Outcome::Interrupted { stage: "boot".to_owned() };
+        let failed = TrialRecord::planned("ext4", "postmark", 1, 0, failed);
+        assert_eq!(first_difference(&was, &failed).unwrap().name, "outcome");
+    }
+
+    #[test]
+    fn what_the_time_depends_on_is_compared() {
+        let was = GuestFacts { kernel_hash: "a".to_owned(), ..GuestFacts::default() };
+        assert_eq!(changes(Some(&was), Some(&was)), []);
+        let is = GuestFacts { kernel_hash: "b".to_owned(), ..was.clone() };
+        assert_eq!(changes(Some(&was), Some(&is))[0].name, "kernel_hash");
+    }
+}

@@ -1,0 +1,165 @@
+//! Virtual time: a run that is made again gives the same records to the bit, whatever the machine does
+//! meanwhile; emulated disks in guests; an extra per cent of work is found; what is refused.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use serde_json::Value;
+
+use crate::sandbox::{Finished, Sandbox, outcomes, skip};
+
+/// A machine that is started in some seconds.
+const SMALL: [&str; 6] = ["--clock", "virtual", "--guest-memory", "512MiB", "--size", "320MiB"];
+
+/// A workload whose tasks do `$work` calls each.
+const TASKS: &str = r#"name = "tasks"
+summary = "files are asked for"
+
+[params.work]
+kind = "count"
+default = 100
+min = 1
+doc = "calls of a task"
+
+[[fileset]]
+name = "files"
+entries = 100
+size = "4KiB"
+
+[[phase]]
+name = "ask"
+doc = "asks for files"
+metric = "tasks_per_s"
+tasks = 300
+
+[[phase.group]]
+name = "user"
+steps = [{ repeat = "$work", steps = [{ op = "stat", fileset = "files" }] }]
+"#;
+
+/// Whether such guests can run here; prints the reason when not.
+fn can_run_guests() -> bool {
+    let found = fsdyno_guest::qemu::find()
+        .and_then(|_| fsdyno_guest::kernel::choose(None, Path::new("/var/tmp")));
+    let found = found.and_then(|kernel| {
+        let modules = fsdyno_guest::modules::Modules::of(&kernel.modules)?;
+        let needed = fsdyno_guest::virtual_time::DRIVERS.into_iter().chain(["nbd"]);
+        for driver in needed {
+            modules.of_driver(&[driver]).map_err(|error| format!("{}: {error}", kernel.release))?;
+        }
+        Ok(())
+    });
+    found.inspect_err(|error| skip(error)).is_ok()
+}
+
+/// Runs a command as an ordinary user with images in the sandbox.
+fn run(sandbox: &Sandbox, arguments: &[&str]) -> Finished {
+    let mut command = sandbox.command_as_nobody(arguments);
+    Finished::of(&command.output().expect("the binary starts"))
+}
+
+fn compare(sandbox: &Sandbox, arguments: &[&str]) -> Value {
+    let images = sandbox.images().display().to_string();
+    let own = ["--dir", &images, "--json", "result.json"];
+    let all = [&["compare"], arguments, &SMALL, &own].concat();
+    let finished = run(sandbox, &all);
+    finished.assert_code(0);
+    assert!(finished.stdout.contains("a difference is a difference"), "{}", finished.stdout);
+    let text = std::fs::read_to_string(sandbox.path().join("result.json")).unwrap();
+    serde_json::from_str(&text).unwrap()
+}
+
+/// Keeps both processors busy until it is dropped.
+struct Load(Arc<AtomicBool>);
+
+impl Load {
+    fn begin() -> Load {
+        let goes_on = Arc::new(AtomicBool::new(true));
+        for _ in 0..2 {
+            let goes_on = Arc::clone(&goes_on);
+            std::thread::spawn(move || {
+                let mut sum = 0_u64;
+                while goes_on.load(Ordering::Relaxed) {
+                    sum = std::hint::black_box(sum.wrapping_mul(31).wrapping_add(7));
+                }
+            });
+        }
+        Load(goes_on)
+    }
+}
+
+impl Drop for Load {
+    fn drop(&mut self) {
+        self.0.store(false, Ordering::Relaxed);
+    }
+}
+
+#[test]
+fn a_run_is_made_again_to_the_bit() {
+    if !can_run_guests() {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    let targets = ["ext4", "disk=ext4@disk:hdd-7200-2007", "-w", "small-files:files=100,size=4KiB"];
+    let result = compare(&sandbox, &targets);
+    assert_eq!(outcomes(&result), ["completed"; 2]);
+    assert_eq!(result["run"]["environment"]["measured"]["clock"], "virtual");
+    let trials = result["trials"].as_array().unwrap();
+    let of = |label: &str| trials.iter().find(|trial| trial["target"] == label).unwrap();
+    for label in ["ext4", "disk"] {
+        let of_time = &of(label)["virtual_time"];
+        let [begun, wall] = ["virtual_ns", "wall_ns"].map(|name| of_time[name].as_u64().unwrap());
+        assert!(begun > 0 && wall > 0, "{of_time}");
+        assert_eq!(of_time["record_hash"].as_str().unwrap().len(), 16, "{of_time}");
+    }
+    let durable = |label: &str| of(label)["phases"][0]["elapsed_durable_ns"].as_u64().unwrap();
+    // Waiting for a disk that rotates is far longer than all that is computed.
+    assert!(durable("disk") > 2 * durable("ext4"), "{} {}", durable("disk"), durable("ext4"));
+    let facts = &result["targets"][1]["device_facts"];
+    assert_eq!(facts["disk_model"], "hdd-7200-2007", "{facts}");
+
+    let load = Load::begin();
+    let again = run(&sandbox, &["reproduce", "--quiet"]);
+    drop(load);
+    again.assert_code(0);
+    assert!(again.stdout.contains("Every record is identical."), "{}", again.stdout);
+    sandbox.assert_nothing_left();
+}
+
+/// An extra per cent of work is found by one trial on each side.
+#[test]
+fn a_per_cent_of_work_is_seen() {
+    if !can_run_guests() {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    sandbox.file("tasks.toml", TASKS);
+    for work in ["100", "101"] {
+        compare(&sandbox, &["ext4", "-w", &format!("./tasks.toml:work={work}")]);
+    }
+    let slower = run(&sandbox, &["diff", "latest~1", "latest", "--json"]).json();
+    assert_eq!(slower["exact"], true);
+    let row = slower["rows"].as_array().unwrap().iter().find(|row| row["phase"] == "ask").unwrap();
+    assert_eq!(row["verdict"], "slower", "{row}");
+    let ratio = row["ratio"]["ratio"].as_f64().unwrap();
+    assert!((0.985..0.995).contains(&ratio), "1 % more work: {ratio}");
+    assert!(row["ratio"]["low"].is_null(), "there is no interval: {row}");
+}
+
+#[test]
+fn what_contradicts_virtual_time_is_refused() {
+    let sandbox = Sandbox::in_memory();
+    for (arguments, words) in [
+        (&["--clock", "virtual", "--in", "host"][..], "virtual time is of guests"),
+        (&["--clock", "virtual", "--accelerator", "kvm"], "counts no instructions"),
+        (&["--in", "guest", "--shift", "2"], "add --clock virtual"),
+    ] {
+        let all = [&["compare", "ext4"], arguments].concat();
+        let finished = sandbox.run(all.iter().copied());
+        finished.assert_code(2);
+        assert!(finished.stderr.contains(words), "{}", finished.stderr);
+    }
+    let nothing = sandbox.run(["reproduce"]);
+    nothing.assert_code(2);
+}

@@ -1,0 +1,126 @@
+//! A machine whose time is the number of its instructions: what QEMU needs for that, how the guest's data
+//! lie inside that time, and what it is given so that nothing reaches it while it runs.
+//!
+//! Whatever a host does in its own time makes the moment at which a guest notices it arbitrary. So this
+//! machine has no disk behind a driver of the host's, no socket, no clock but its own: data are memory that
+//! QEMU maps from files (NVDIMM), the errand lies in the initial file system, and what the guest says is
+//! written to a file while its processor waits.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use fsdyno_model::guest::Errand;
+use fsdyno_model::wire;
+
+use crate::cpio::Tree;
+use crate::{Result, inside};
+
+/// Drivers of such a machine beside the port's: memory that keeps its contents.
+pub const DRIVERS: [&str; 2] = ["nfit", "nd_pmem"];
+/// Disks that such a machine may have.
+pub const MAX_DISKS: usize = 16;
+/// The random number generator's seed: any that is always the same.
+pub const ENTROPY: [u8; 64] = [0x5a; 64];
+/// Its first moment, whatever the date is.
+const EPOCH: &str = "2026-01-01T00:00:00";
+/// A disk's kernel structures take this share of its size out of the memory.
+const STRUCTURES_SHARE: u64 = 64;
+/// Addresses that memory of disks may take; a processor of this kind has 1 TiB.
+const MOST_BYTES: u64 = 1 << 39;
+/// Disks begin and end at multiples of this.
+pub const ALIGNMENT_BYTES: u64 = 128 << 20;
+
+/// What the kernel's command line has besides: no addresses that are drawn, and no buffers for devices that
+/// reach only the lower memory, of which there are none.
+pub const KERNEL_WORDS: &str = "nokaslr swiotlb=noforce";
+
+/// The flags that make time the count of instructions.
+#[must_use]
+pub fn flags(shift: u8) -> Vec<String> {
+    let words = [
+        "-icount".to_owned(),
+        // Without `sleep` an idle processor goes to its next event at once.
+        format!("shift={shift},sleep=off"),
+        "-seed".to_owned(),
+        "1".to_owned(),
+        "-rtc".to_owned(),
+        format!("base={EPOCH},clock=vm"),
+    ];
+    words.to_vec()
+}
+
+/// Memory of a machine, with what the kernel needs for these disks added, so that as much is left with
+/// large disks as with small ones.
+#[must_use]
+pub fn memory(memory_bytes: u64, disks: &[u64]) -> String {
+    let structures: u64 = disks.iter().map(|bytes| bytes / STRUCTURES_SHARE).sum();
+    let all = memory_bytes + structures;
+    format!("{}M,slots={MAX_DISKS},maxmem={}M", all >> 20, MOST_BYTES >> 20)
+}
+
+/// Arguments for disks: files that are the machine's memory.
+#[must_use]
+pub fn disk_arguments(disks: &[PathBuf]) -> Vec<String> {
+    let mut all = Vec::new();
+    for (number, (disk, bytes)) in disks.iter().zip(sizes(disks)).enumerate() {
+        let path = disk.display().to_string().replace(',', ",,");
+        let memory =
+            format!("memory-backend-file,id=disk{number},share=on,size={bytes},mem-path={path}");
+        all.extend(["-object".to_owned(), memory, "-device".to_owned()]);
+        all.push(format!("nvdimm,id=nvdimm{number},memdev=disk{number}"));
+    }
+    all
+}
+
+/// Sizes of files; 0 where one cannot be looked at, which QEMU then tells of.
+#[must_use]
+pub fn sizes(disks: &[PathBuf]) -> Vec<u64> {
+    let size = |disk: &PathBuf| fs::metadata(disk).map_or(0, |data| data.len());
+    disks.iter().map(size).collect()
+}
+
+/// Writes the initial file system of one guest: that of all, and the errand.
+///
+/// # Errors
+/// A file cannot be read or written.
+pub fn write_initramfs(shared: &Path, own: &Path, errand: &Errand) -> Result<()> {
+    let failed = |error: std::io::Error| format!("write {}: {error}", own.display());
+    let mut bytes = Vec::new();
+    wire::write_frame(&mut bytes, errand).map_err(failed)?;
+    let mut tree = Tree::default();
+    tree.file(inside::ERRAND, bytes, false)?;
+    fs::copy(shared, own).map_err(failed)?;
+    let mut file = fs::OpenOptions::new().append(true).open(own).map_err(failed)?;
+    std::io::Write::write_all(&mut file, &tree.archive()).map_err(failed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn disks_take_nothing_of_the_memory() {
+        assert_eq!(memory(1 << 30, &[]), "1024M,slots=16,maxmem=524288M");
+        assert_eq!(memory(1 << 30, &[8 << 30]), "1152M,slots=16,maxmem=524288M");
+        let words = flags(2).join(" ");
+        assert!(words.contains("shift=2,sleep=off") && words.contains("clock=vm"), "{words}");
+    }
+
+    #[test]
+    fn the_errand_lies_behind_what_all_share() {
+        let directory = tempfile::tempdir().unwrap();
+        let (shared, own) = (directory.path().join("shared"), directory.path().join("own"));
+        fs::write(&shared, [7; 512]).unwrap();
+        let errand = Errand {
+            version: 1,
+            entropy: ENTROPY.to_vec(),
+            modules: Vec::new(),
+            task: fsdyno_model::guest::Task::Describe,
+        };
+        write_initramfs(&shared, &own, &errand).unwrap();
+        let bytes = fs::read(&own).unwrap();
+        assert_eq!(bytes[..512], [7; 512]);
+        assert_eq!(&bytes[512..518], b"070701");
+        assert!(write_initramfs(Path::new("/no/such"), &own, &errand).is_err());
+    }
+}
