@@ -140,6 +140,9 @@ pub struct VirtualTime {
     pub errand_hash: String,
     /// XXH3 of all that the guest recorded, in hexadecimal digits: every time, histogram and count.
     pub record_hash: String,
+    /// Guests that were made until two of them had recorded the same; 2 where none was disturbed.
+    #[serde(default)]
+    pub guests: u32,
     /// Time of the guest from its start to the end of the trial, in nanoseconds of virtual time.
     pub virtual_ns: u64,
     /// The same on the host's clock, in nanoseconds. No figure of the trial depends on it.

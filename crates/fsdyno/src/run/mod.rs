@@ -356,7 +356,7 @@ fn one_trial(
         readings.before(planned)
     });
     let (mut record, leftover) = match guests {
-        Some((guests, consoles)) => guests.execute(setting, planned, consoles, tell),
+        Some((guests, consoles)) => guests.execute(setting, planned, consoles, None, tell),
         None => trial::execute(setting, planned, tell),
     };
     record.yardstick = before.map(|before| Yardstick { before, after: None });

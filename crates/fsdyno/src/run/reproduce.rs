@@ -114,7 +114,8 @@ fn trials(
         progress.begin(&planned.name(plan), *step);
         let consoles = ground.workspace.directory().join("consoles");
         let mut tell = |stage: &str, done| progress.at(step.case, stage, done);
-        let (record, leftover) = guests.execute(&setting, planned, &consoles, &mut tell);
+        let was = known(planned).expect("only such are due");
+        let (record, leftover) = guests.execute(&setting, planned, &consoles, Some(was), &mut tell);
         progress.end(*step, &record.outcome);
         if process::interrupted() {
             progress.finish();
@@ -124,7 +125,6 @@ fn trials(
             progress.finish();
             anyhow::bail!("{} could not be taken down: {error}", record.target);
         }
-        let was = known(planned).expect("only such are due");
         made.push(Trial {
             target: record.target.clone(),
             workload: record.workload.clone(),

@@ -11,14 +11,17 @@ use fsdyno_disk::{Disk, shipped};
 use fsdyno_guest::virtual_time::ALIGNMENT_BYTES;
 use fsdyno_lab::emulator;
 use fsdyno_model::guest::{ServedDisk, TrialErrand, VirtualTime};
+use fsdyno_model::outcome::Outcome;
 use fsdyno_model::place::Place;
 use fsdyno_model::plan::Plan;
-use fsdyno_model::record::TrialRecord;
+use fsdyno_model::record::{TrialRecord, Warning};
 use fsdyno_sys::nbd;
 use serde::Serialize;
 
 use crate::run::schedule::Planned;
 
+/// Guests that are made before it is given up that two record the same.
+pub(super) const MOST_GUESTS: u32 = 6;
 /// What targets are called in guests.
 const LABEL: &str = "target";
 
@@ -93,6 +96,27 @@ pub(super) fn disk_size(plan: &Plan, size_bytes: u64) -> u64 {
     if plan.place.is_virtual() { size_bytes.next_multiple_of(ALIGNMENT_BYTES) } else { size_bytes }
 }
 
+/// Whether two guests have recorded the same.
+pub(super) fn are_same(a: &TrialRecord, b: &TrialRecord) -> bool {
+    let hash = |record: &TrialRecord| record.virtual_time.as_ref().map(|it| it.record_hash.clone());
+    hash(a).is_some() && hash(a) == hash(b)
+}
+
+/// Notes how many guests were made for a record, and whether another had recorded the same.
+pub(super) fn settle(record: &mut TrialRecord, count: u32, is_agreed: bool) {
+    if let Some(of_time) = &mut record.virtual_time {
+        of_time.guests = count;
+    }
+    if record.outcome == Outcome::Completed && !is_agreed {
+        record.warnings.push(Warning {
+            code: "not-identical".to_owned(),
+            message: format!("no two of {count} guests recorded the same"),
+            advice: "take the figures as those of real time; leave the machine alone meanwhile"
+                .to_owned(),
+        });
+    }
+}
+
 /// XXH3 of what is kept as JSON.
 pub(super) fn hash(value: &impl Serialize) -> String {
     fsdyno_guest::hash(&serde_json::to_vec(value).unwrap_or_default())
@@ -109,7 +133,8 @@ pub(super) fn receive(
     let record_hash = hash(&(&*record, &record.activity));
     let wall_ns = u64::try_from(times.wall.as_nanos()).unwrap_or(u64::MAX);
     let virtual_ns = times.boot_ns.saturating_add(record.elapsed_ns.unwrap_or(0));
-    record.virtual_time = Some(VirtualTime { errand_hash, record_hash, virtual_ns, wall_ns });
+    record.virtual_time =
+        Some(VirtualTime { errand_hash, record_hash, guests: 1, virtual_ns, wall_ns });
     let own = planned.record(plan, record.outcome.clone());
     (record.target, record.workload, record.order) = (own.target, own.workload, own.order);
 }
