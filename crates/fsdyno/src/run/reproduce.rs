@@ -175,7 +175,7 @@ fn first_phase(was: &TrialRecord, is: &TrialRecord) -> Option<Change> {
         let names = first.into_iter().chain(old.keys().map(String::as_str));
         let differing = names.into_iter().find(|name| old.get(*name) != new.get(*name));
         if let Some(name) = differing {
-            return Some(change(&phase.name, name, &old.get(name), &new.get(name)));
+            return Some(change(&phase.name, name, old.get(name), new.get(name)));
         }
     }
     None
