@@ -79,7 +79,7 @@ pub fn make_ready(mut plan: Plan) -> anyhow::Result<Plan> {
         match &mut target.ground {
             Ground::Directory { path } => *path = current.join(&path),
             Ground::Fresh(fresh) => {
-                for device in std::iter::once(&mut fresh.device).chain(&mut fresh.journal) {
+                for device in fresh.leaves_mut() {
                     settle_model(device, &current)?;
                 }
             }

@@ -8,7 +8,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use fsdyno_model::target::join_mkfs;
-use fsdyno_sys::child::{self, ChildError, Keep, Limits};
+use fsdyno_sys::child::{self, ChildError, Ended, Keep, Limits};
 use fsdyno_sys::process;
 use thiserror::Error;
 
@@ -151,6 +151,24 @@ pub fn run(spec: &CommandSpec, limit: Duration) -> Result<Finished, CommandError
     if process::interrupted() {
         return Err(CommandError::Interrupted { command: spec.to_string() });
     }
+    run_by(child::run, spec, limit)
+}
+
+/// As [`run`], but no signal keeps it from being done, and an exit code other than 0 is an error: for
+/// taking down what was made.
+///
+/// # Errors
+/// All of [`CommandError`] but `Interrupted`.
+pub fn take_down(spec: &CommandSpec, limit: Duration) -> Result<(), CommandError> {
+    let finished = run_by(child::run_regardless, spec, limit)?;
+    if finished.exit_code == Some(0) { Ok(()) } else { Err(failure(spec, &finished)) }
+}
+
+fn run_by(
+    run: fn(&mut Command, &Limits) -> Result<Ended, ChildError>,
+    spec: &CommandSpec,
+    limit: Duration,
+) -> Result<Finished, CommandError> {
     let path = crate::tools::find(&spec.program).ok_or_else(|| CommandError::Missing {
         program: spec.program.clone(),
         install: crate::tools::install_advice(&spec.program),
@@ -160,7 +178,7 @@ pub fn run(spec: &CommandSpec, limit: Duration) -> Result<Finished, CommandError
         stderr: Keep::End(STDERR_KEPT_BYTES),
         duration: Some(limit),
     };
-    let ended = child::run(&mut prepare(spec, path), &limits).map_err(|error| {
+    let ended = run(&mut prepare(spec, path), &limits).map_err(|error| {
         let command = spec.to_string();
         match error {
             ChildError::Interrupted => CommandError::Interrupted { command },

@@ -5,7 +5,7 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use fsdyno_model::target::DeviceSpec;
+use fsdyno_model::target::{DeviceSpec, FreshSpec};
 use fsdyno_sys::SysError;
 use fsdyno_sys::block::{self as sys_block, DeviceNumber};
 use fsdyno_sys::mount::{self, MountInfo};
@@ -75,27 +75,30 @@ fn named_again(number: DeviceNumber, destroy: &[PathBuf]) -> Result<bool, String
     Ok(false)
 }
 
-/// A filesystem and its journal must not lie on one device, under whatever names, nor one on a part of
-/// the other. Images never do.
+/// No two devices of a filesystem may be one device, under whatever names, nor one a part of the other:
+/// members of an array, a journal. Images never are.
 ///
 /// # Errors
 /// Which devices overlap.
-pub fn check_distinct(device: &DeviceSpec, journal: Option<&DeviceSpec>) -> Result<(), String> {
-    let (DeviceSpec::Block { path: device }, Some(DeviceSpec::Block { path: journal })) =
-        (device, journal)
-    else {
-        return Ok(());
-    };
-    let (device_path, device_number) = resolve(device)?;
-    let (journal_path, journal_number) = resolve(journal)?;
-    let overlap = sys_block::devices_below(device_number).contains(&journal_number)
-        || sys_block::devices_below(journal_number).contains(&device_number);
-    if overlap {
-        return Err(format!(
-            "{} and {} overlap: the journal needs a device of its own",
-            shown(device, &device_path),
-            shown(journal, &journal_path)
-        ));
+pub fn check_distinct(fresh: &FreshSpec) -> Result<(), String> {
+    let paths: Vec<&Path> = fresh.devices().flat_map(DeviceSpec::paths).collect();
+    // One that is not there is told by whoever takes it.
+    let [_, _, ..] = paths[..] else { return Ok(()) };
+    let mut known: Vec<(&Path, PathBuf, DeviceNumber)> = Vec::new();
+    for given in paths {
+        let (path, number) = resolve(given)?;
+        let below = sys_block::devices_below(number);
+        let other = known.iter().find(|(_, _, other)| {
+            below.contains(other) || sys_block::devices_below(*other).contains(&number)
+        });
+        if let Some((other_given, other_path, _)) = other {
+            return Err(format!(
+                "{} and {} overlap: a journal, and each member of an array, needs a device of its own",
+                shown(other_given, other_path),
+                shown(given, &path)
+            ));
+        }
+        known.push((given, path, number));
     }
     Ok(())
 }

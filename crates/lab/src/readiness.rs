@@ -4,13 +4,15 @@
 
 use std::path::{Path, PathBuf};
 
-use fsdyno_model::target::{DeviceSpec, FreshSpec, Ground, TargetSpec};
+use fsdyno_model::target::{ArraySpec, DeviceSpec, FreshSpec, Ground, TargetSpec};
 use fsdyno_model::units::human_bytes;
 use fsdyno_sys::{file, process};
 
+use crate::device::array;
 use crate::emulator::{self, check};
 use crate::environment::{can_write, usable_directory};
-use crate::filesystem::{self, FilesystemDef};
+use crate::filesystem;
+use crate::tools::ToolDef;
 use crate::{arguments, guard, stand, tools};
 
 /// Room that is left free beside the images, in bytes.
@@ -94,7 +96,7 @@ fn fresh(fresh: &FreshSpec, conditions: &Conditions) -> Result<(), Readiness> {
         refuse(format!("`{}` is no filesystem of the catalogue", fresh.filesystem))
     })?;
     arguments::check(definition, &fresh.mkfs, &fresh.mount).map_err(refuse)?;
-    guard::check_distinct(&fresh.device, fresh.journal.as_ref()).map_err(refuse)?;
+    guard::check_distinct(fresh).map_err(refuse)?;
     let name = definition.info.name;
     if !conditions.root {
         return Err(skip(format!(
@@ -102,7 +104,7 @@ fn fresh(fresh: &FreshSpec, conditions: &Conditions) -> Result<(), Readiness> {
         )));
     }
     definition.kernel_support().map_err(skip)?;
-    tools_present(definition)?;
+    tools_present(definition.tools)?;
     let mut image_bytes = 0;
     let members = [
         (Some(&fresh.device), conditions.size_bytes, definition.min_size_bytes, name.to_owned()),
@@ -120,8 +122,8 @@ fn fresh(fresh: &FreshSpec, conditions: &Conditions) -> Result<(), Readiness> {
     if image_bytes > 0 { room_for_images(image_bytes, &conditions.image_dir) } else { Ok(()) }
 }
 
-fn tools_present(definition: &FilesystemDef) -> Result<(), Readiness> {
-    let missing = tools::missing(definition.tools);
+fn tools_present(needed: &[ToolDef]) -> Result<(), Readiness> {
+    let missing = tools::missing(needed);
     let Some(first) = missing.first() else { return Ok(()) };
     let advice = tools::install_advice(first.name).unwrap_or_default();
     let names: Vec<&str> = missing.iter().map(|tool| tool.name).collect();
@@ -154,6 +156,7 @@ fn device(
             let size = fsdyno_sys::block::size_bytes(&accepted.path);
             (size.map_err(|error| refuse(error.to_string()))?, 0)
         }
+        DeviceSpec::Array(spec) => array(spec, device, conditions, default_bytes)?,
     };
     if size < min_bytes {
         return Err(refuse(format!(
@@ -163,6 +166,37 @@ fn device(
         )));
     }
     Ok(image_bytes)
+}
+
+/// Looks at an array and its members; answers how much it holds and how many bytes of image it takes.
+fn array(
+    spec: &ArraySpec,
+    device: &DeviceSpec,
+    conditions: &Conditions,
+    default_bytes: u64,
+) -> Result<(u64, u64), Readiness> {
+    let definition = array::definition(spec.array);
+    let word = spec.array.word();
+    for driver in definition.drivers {
+        if !kernel_has_module(driver) {
+            return Err(skip(format!(
+                "{word} needs {driver}, which this kernel does not have: boot one that has, or add --in guest"
+            )));
+        }
+    }
+    tools_present(definition.tools)?;
+    let share = DeviceSpec::member_size(spec, default_bytes);
+    let mut image_bytes = 0;
+    for member in &spec.members {
+        image_bytes += self::device(member, conditions, share, 0, word)?;
+    }
+    Ok((device.size(default_bytes), image_bytes))
+}
+
+/// Whether a module is loaded, built in, or can be loaded.
+fn kernel_has_module(name: &str) -> bool {
+    let loaded = Path::new("/sys/module").join(name.replace('-', "_"));
+    loaded.exists() || filesystem::installed_modules().has(name)
 }
 
 /// Whether a disk can be emulated here: the model is known, FUSE and loop devices are there, and the

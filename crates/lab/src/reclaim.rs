@@ -1,4 +1,4 @@
-//! Removing what a run left: mounts, loop devices, files, directories, and on block devices the
+//! Removing what a run left: mounts, arrays, loop devices, files, directories, and on block devices the
 //! filesystem that it made. Only what a ledger names and a marker confirms is touched; symbolic links
 //! are never followed; doing it twice does no harm.
 
@@ -14,6 +14,7 @@ use rustix::fs::{CWD, Dir, FileType, Mode, OFlags};
 use rustix::io::Errno;
 use serde::Serialize;
 
+use crate::device::array;
 use crate::device::block::wipe_ends;
 use crate::emulator;
 use crate::guard;
@@ -201,6 +202,11 @@ pub fn remove_all(ledger: &Ledger) -> Vec<Reclaimed> {
     for directory in &ledger.directories {
         done.extend(remove_directory(ledger, directory));
     }
+    for device in &ledger.devices {
+        if let Ok(number) = sys_block::device_number(&device.path) {
+            done.extend(array::take_apart(number, &ledger.array_prefix()));
+        }
+    }
     done.extend(ledger.devices.iter().filter_map(blank_device));
     done
 }
@@ -231,6 +237,7 @@ fn remove_directory(ledger: &Ledger, directory: &Path) -> Vec<Reclaimed> {
         State::Ours => {}
     }
     let mut done = unmount_below(directory);
+    done.extend(take_apart_below(directory, &ledger.array_prefix()));
     done.extend(detach_below(directory));
     if done.iter().any(|item| item.error.is_some()) {
         return done;
@@ -310,6 +317,13 @@ fn unmount_below(directory: &Path) -> Vec<Reclaimed> {
         )
     });
     unmounted.collect()
+}
+
+/// Takes apart the arrays of this run on loop devices whose image lies, or lay, below `directory`.
+fn take_apart_below(directory: &Path, prefix: &str) -> Vec<Reclaimed> {
+    let Ok(attached) = loopdev::list() else { return Vec::new() };
+    let ours = attached.into_iter().filter(|device| device.backing_file.starts_with(directory));
+    ours.flat_map(|device| array::take_apart(device.number, prefix)).collect()
 }
 
 /// Detaches the loop devices whose image lies, or lay, below `directory`.

@@ -144,11 +144,15 @@ struct Fresh {
 
 impl Fresh {
     fn members(&self) -> Members<'_> {
-        Members { device: self.device.path(), journal: self.journal.as_ref().map(Device::path) }
+        Members {
+            device: self.device.path(),
+            others: self.device.others(),
+            journal: self.journal.as_ref().map(Device::path),
+        }
     }
 
     fn numbers(&self) -> Vec<DeviceNumber> {
-        std::iter::once(&self.device).chain(&self.journal).map(Device::number).collect()
+        std::iter::once(&self.device).chain(&self.journal).flat_map(Device::numbers).collect()
     }
 
     fn options(&self, more: &str) -> String {
@@ -524,7 +528,7 @@ fn provision_fresh(
     let definition = filesystem::by_name(&spec.filesystem)
         .ok_or_else(|| format!("`{}` is no filesystem of the catalogue", spec.filesystem))?;
     arguments::check(definition, &spec.mkfs, &spec.mount)?;
-    guard::check_distinct(&spec.device, spec.journal.as_ref())?;
+    guard::check_distinct(spec)?;
     let mount_point = directory.join("mount");
     fs::create_dir(&mount_point)
         .map_err(|error| format!("make {}: {error}", mount_point.display()))?;

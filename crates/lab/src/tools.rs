@@ -61,12 +61,12 @@ pub static SIGNATURE_READERS: [ToolDef; 2] = [
     ToolDef { name: "blkid", package: UTIL_LINUX, version_arg: "--version" },
 ];
 
-/// Every tool of the catalogue of filesystems and the signature readers, each once.
+/// Every tool of the catalogue of filesystems, the signature readers and those of arrays, each once.
 #[must_use]
 pub fn all() -> Vec<ToolDef> {
     let mut tools: Vec<ToolDef> = Vec::new();
     let catalogue = crate::filesystem::ALL.iter().flat_map(|filesystem| filesystem.tools);
-    for tool in catalogue.chain(&SIGNATURE_READERS) {
+    for tool in catalogue.chain(&SIGNATURE_READERS).chain(&crate::device::array::TOOLS) {
         if !tools.iter().any(|known| known.name == tool.name) {
             tools.push(*tool);
         }

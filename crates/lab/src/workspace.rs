@@ -81,6 +81,13 @@ pub struct Ledger {
 }
 
 impl Ledger {
+    /// What the names of its arrays begin with, which no other run's do.
+    #[must_use]
+    pub fn array_prefix(&self) -> String {
+        let own: String = self.nonce.chars().filter(char::is_ascii_alphanumeric).take(8).collect();
+        format!("fsdyno{own}")
+    }
+
     /// What the marker of its directories holds.
     #[must_use]
     pub fn marker_text(&self) -> String {
@@ -166,6 +173,12 @@ impl Workspace {
     #[must_use]
     pub fn formatted_devices(&self) -> Vec<DeviceNumber> {
         self.ledger().formatted.iter().filter_map(|number| number.parse().ok()).collect()
+    }
+
+    /// What the names of this run's arrays begin with, which no other run's do.
+    #[must_use]
+    pub fn array_prefix(&self) -> String {
+        self.ledger().array_prefix()
     }
 
     /// A directory of this run below `parent`, made at the first call.

@@ -11,6 +11,7 @@
 //! | [`cold`] | how caches are emptied before a phase |
 //! | [`payload`] | what is written into files: `original` or `realistic` |
 //! | [`info`] | what catalogues tell about their entries |
+//! | [`device`] | images, devices, arrays: what filesystems lie on
 //! | [`target`] | the target grammar of the command line |
 //! | [`age`] | what is done to a filesystem before the workload begins |
 //! | [`workload`] | the workload grammar of the command line |
@@ -46,6 +47,8 @@ pub mod age;
 pub mod audit;
 pub mod cold;
 pub mod cpu_group;
+pub mod device;
+mod device_toml;
 pub mod diagnostic;
 pub mod diff;
 pub mod disturbance;

@@ -11,7 +11,7 @@ use crate::ladder::Ladder;
 use crate::place::Place;
 use crate::published::Published;
 use crate::stop::StopRule;
-use crate::target::{DeviceSpec, Ground, TargetSpec};
+use crate::target::{DeviceSpec, FreshSpec, Ground, TargetSpec};
 use crate::trace::TraceMode;
 use crate::workload::{self, WorkloadSpec};
 
@@ -135,12 +135,13 @@ impl Plan {
                 errors.push(format!("two targets are labelled `{label}`: give one another label, as in other={target}"));
             }
             if let Ground::Fresh(fresh) = &target.ground
-                && fresh.journal.as_ref() == Some(&fresh.device)
-                && matches!(fresh.device, DeviceSpec::Block { .. })
+                && let Some(path) = twice(fresh)
             {
                 errors.push(format!(
-                    "{}: the journal cannot be on the device of the filesystem itself",
-                    target.label
+                    "{}: {} is named twice: the journal cannot be on the device of the filesystem itself, \
+                     and a member of an array is no other",
+                    target.label,
+                    path.display()
                 ));
             }
         }
@@ -176,12 +177,7 @@ impl Plan {
             Ground::Fresh(fresh) => Some(fresh),
             Ground::Directory { .. } => None,
         });
-        fresh.flat_map(|fresh| std::iter::once(&fresh.device).chain(&fresh.journal)).filter_map(
-            |device| match device {
-                DeviceSpec::Block { path } => Some(path.as_path()),
-                DeviceSpec::LoopImage { .. } | DeviceSpec::Emulated { .. } => None,
-            },
-        )
+        fresh.flat_map(FreshSpec::devices).flat_map(DeviceSpec::paths)
     }
 
     /// Greatest number of trials whose figures count.
@@ -224,4 +220,11 @@ impl Plan {
         let fresh = targets.filter(|(_, target)| matches!(target.ground, Ground::Fresh(_)));
         fresh.map(|(index, _)| index)
     }
+}
+
+/// A device of the user's that a target names twice.
+fn twice(fresh: &FreshSpec) -> Option<&Path> {
+    let paths: Vec<&Path> = fresh.devices().flat_map(DeviceSpec::paths).collect();
+    let mut numbered = paths.iter().enumerate();
+    numbered.find(|(at, path)| paths[..*at].contains(path)).map(|(_, path)| *path)
 }

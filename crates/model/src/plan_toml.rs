@@ -19,6 +19,7 @@ use std::path::PathBuf;
 use toml::de::DeTable;
 
 use crate::age::{self, AgeSpec};
+use crate::device_toml;
 use crate::diagnostic::Diagnostic;
 use crate::info::{FilesystemInfo, Names};
 use crate::param::{self, Params};
@@ -243,7 +244,10 @@ impl Reader<'_> {
             }
             return None;
         };
-        let info = self.toml.keep(name_span, self.names.filesystem(&filesystem))?;
+        let info = self.toml.keep(name_span.clone(), self.names.filesystem(&filesystem))?;
+        if let Some(device) = &fields.device {
+            self.toml.keep(name_span, target::check_pool(&filesystem, device))?;
+        }
         let journal = fields.journal.and_then(|journal| self.journal_of(info, journal));
         let fresh = FreshSpec {
             filesystem,
@@ -286,10 +290,7 @@ impl Reader<'_> {
                         .and_then(|text| self.toml.keep(value.span(), target::check_mount(&text)));
                 }
                 "device" => {
-                    fields.device = self
-                        .toml
-                        .text(value)
-                        .and_then(|text| self.toml.keep(value.span(), DeviceSpec::parse(&text)));
+                    fields.device = device_toml::read(&mut self.toml, value);
                 }
                 "age" => {
                     fields.age_span = Some(key.span());
@@ -342,10 +343,7 @@ impl Reader<'_> {
         match value.get_ref().as_bool() {
             Some(true) => Some(Some(DeviceSpec::LoopImage { size_bytes: None })),
             Some(false) => Some(None),
-            None => {
-                let text = self.toml.text(value)?;
-                self.toml.keep(value.span(), DeviceSpec::parse(&text)).map(Some)
-            }
+            None => device_toml::read(&mut self.toml, value).map(Some),
         }
     }
 

@@ -14,80 +14,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::age::{self, AgeSpec};
+pub use crate::device::{ArrayKind, ArraySpec, DeviceSpec};
 use crate::info::Names;
-use crate::units;
-
-/// Where a filesystem (or its journal) lives.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(tag = "kind", rename_all = "snake_case")]
-pub enum DeviceSpec {
-    /// An image file, fully allocated, under a loop device that passes I/O directly.
-    LoopImage {
-        /// Size; the plan's size when absent.
-        size_bytes: Option<u64>,
-    },
-    /// A block device of the user's.
-    Block {
-        /// Its path as given.
-        path: PathBuf,
-    },
-    /// A disk that is emulated by a model.
-    Emulated {
-        /// Name of a shipped model, or path of a file.
-        model: String,
-        /// Size; the plan's size when absent.
-        size_bytes: Option<u64>,
-    },
-}
-
-impl DeviceSpec {
-    /// Reads `loop`, `loop:8GiB`, `disk:MODEL`, `disk:MODEL:8GiB` or an absolute path.
-    ///
-    /// # Errors
-    /// A sentence that says what is accepted.
-    pub fn parse(text: &str) -> Result<DeviceSpec, String> {
-        if text == "loop" {
-            return Ok(DeviceSpec::LoopImage { size_bytes: None });
-        }
-        if let Some(size) = text.strip_prefix("loop:") {
-            let size = units::parse_bytes(size).map_err(|error| error.to_string())?;
-            return Ok(DeviceSpec::LoopImage { size_bytes: Some(size) });
-        }
-        if let Some(rest) = text.strip_prefix("disk:") {
-            let sized = rest.rsplit_once(':');
-            let sized =
-                sized.and_then(|(model, size)| Some((model, units::parse_bytes(size).ok()?)));
-            let (model, size_bytes) =
-                sized.map_or((rest, None), |(model, size)| (model, Some(size)));
-            if model.is_empty() {
-                return Err("`disk:` needs a model: fsdyno disk list shows them".to_owned());
-            }
-            return Ok(DeviceSpec::Emulated { model: model.to_owned(), size_bytes });
-        }
-        if text.starts_with('/') && text.len() > 1 {
-            return Ok(DeviceSpec::Block { path: PathBuf::from(text) });
-        }
-        Err(format!(
-            "`{text}` is not a device: give an absolute path such as /dev/sdb, `loop`, `loop:8GiB` or `disk:MODEL`"
-        ))
-    }
-}
-
-impl std::fmt::Display for DeviceSpec {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            DeviceSpec::LoopImage { size_bytes: None } => f.write_str("loop"),
-            DeviceSpec::LoopImage { size_bytes: Some(size) } => {
-                write!(f, "loop:{}", units::exact_bytes(*size))
-            }
-            DeviceSpec::Block { path } => write!(f, "{}", path.display()),
-            DeviceSpec::Emulated { model, size_bytes: None } => write!(f, "disk:{model}"),
-            DeviceSpec::Emulated { model, size_bytes: Some(size) } => {
-                write!(f, "disk:{model}:{}", units::exact_bytes(*size))
-            }
-        }
-    }
-}
 
 /// What lies under the workload.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -121,6 +49,24 @@ pub struct FreshSpec {
     /// What is done to it before the workload begins.
     #[serde(default)]
     pub age: Option<AgeSpec>,
+}
+
+impl FreshSpec {
+    /// Its device, then that of its journal where it has one.
+    pub fn devices(&self) -> impl Iterator<Item = &DeviceSpec> {
+        std::iter::once(&self.device).chain(&self.journal)
+    }
+
+    /// All devices that these are made of, in order.
+    pub fn leaves(&self) -> impl Iterator<Item = &DeviceSpec> {
+        self.devices().flat_map(DeviceSpec::leaves)
+    }
+
+    /// As [`FreshSpec::leaves`], to be changed.
+    pub fn leaves_mut(&mut self) -> impl Iterator<Item = &mut DeviceSpec> {
+        let devices = std::iter::once(&mut self.device).chain(&mut self.journal);
+        devices.flat_map(DeviceSpec::leaves_mut)
+    }
 }
 
 /// One thing to be measured.
@@ -220,6 +166,7 @@ impl TargetSpec {
             Some(device) => DeviceSpec::parse(device)?,
             None => DeviceSpec::LoopImage { size_bytes: None },
         };
+        check_pool(name, &device)?;
         let mkfs = split_mkfs(&pieces.mkfs)?;
         let fresh = FreshSpec {
             filesystem: name.to_owned(),
@@ -246,6 +193,20 @@ impl std::fmt::Display for TargetSpec {
             f.write_str(&text)
         }
     }
+}
+
+/// Checks that only a filesystem which puts devices together itself is given several.
+///
+/// # Errors
+/// A sentence that says what to write instead.
+pub fn check_pool(filesystem: &str, device: &DeviceSpec) -> Result<(), String> {
+    let is_pool = matches!(device, DeviceSpec::Array(spec) if spec.array == ArrayKind::Pool);
+    if is_pool && filesystem != "btrfs" {
+        return Err(format!(
+            "{filesystem}@{device}: only btrfs puts devices together itself: take raid0 or raid1"
+        ));
+    }
+    Ok(())
 }
 
 /// Splits mkfs options into arguments as a shell would.
@@ -371,11 +332,10 @@ fn split_pieces(text: &str) -> Pieces {
                 at = At::Age;
                 pieces.age = Some(String::new());
             }
-            // Among options a device is a path or a kind of image, so that an address stays whole.
+            // Among options a device is a path or a kind of device, so that an address stays whole.
             '@' if !literal
                 && (matches!(at, At::Filesystem | At::Age)
-                    || text[index + 1..].starts_with(['/', 'l'])
-                    || text[index + 1..].starts_with("disk:")) =>
+                    || DeviceSpec::begins(&text[index + 1..])) =>
             {
                 pieces.device = Some(text[index + 1..].to_owned());
                 break;
@@ -447,6 +407,10 @@ mod tests {
             assert_eq!(spec.device, DeviceSpec::Emulated { model: model.to_owned(), size_bytes });
             assert!(text.ends_with(&spec.device.to_string()), "{text}");
         }
+        for text in ["ext3@raid1", "xfs:noatime@raid0(4GiB,4GiB,chunk=64KiB)", "btrfs@pool"] {
+            let (label, spec) = fresh(text);
+            assert!(label == text && matches!(spec.device, DeviceSpec::Array(_)), "{text}");
+        }
         assert!(TargetSpec::parse("ext3@disk:", &NAMES).unwrap_err().contains("disk list"));
         let (_, spec) = fresh("xfs+log@loop:4GiB");
         assert_eq!(spec.device, DeviceSpec::LoopImage { size_bytes: Some(4 << 30) });
@@ -483,6 +447,8 @@ mod tests {
             ("btrfs+log", "cannot have its journal"),
             ("ext3@loop:x", "is not a size"),
             ("ext3@sdb", "is not a device"),
+            ("ext3@pool", "only btrfs"),
+            ("ext3@raid1(4GiB)", "at least two"),
             ("ext3/-O 'x", "quote that is not closed"),
             ("ext3:a,,b", "empty one"),
             ("dir:", "needs a path"),
@@ -504,6 +470,7 @@ mod tests {
             "old=ext3:data=writeback",
             "xfs+log/-d agcount=1:logbsize=256k@/dev/sdb",
             r"ext3/-E root_owner=0\:0",
+            "ext3:noatime@crypt(raid1(/dev/sdb,/dev/sdc))",
             "dir:/tmp",
         ] {
             let target = TargetSpec::parse(text, &NAMES).unwrap();

@@ -111,7 +111,23 @@ pub enum ChildError {
 /// # Errors
 /// All of [`ChildError`].
 pub fn run(command: &mut Command, limits: &Limits) -> Result<Ended, ChildError> {
-    if process::interrupted() {
+    run_while(command, limits, process::interrupted)
+}
+
+/// As [`run`], but no signal keeps it from being done: for taking down what was made.
+///
+/// # Errors
+/// All of [`ChildError`] but `Interrupted`.
+pub fn run_regardless(command: &mut Command, limits: &Limits) -> Result<Ended, ChildError> {
+    run_while(command, limits, || false)
+}
+
+fn run_while(
+    command: &mut Command,
+    limits: &Limits,
+    is_unwanted: fn() -> bool,
+) -> Result<Ended, ChildError> {
+    if is_unwanted() {
         return Err(ChildError::Interrupted);
     }
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -123,7 +139,7 @@ pub fn run(command: &mut Command, limits: &Limits) -> Result<Ended, ChildError> 
     let stdout = Drain::start(child.stdout.take(), limits.stdout);
     let stderr = Drain::start(child.stderr.take(), limits.stderr);
     let ended = wait_aside(child, start);
-    let (status, elapsed) = await_end(&ended, pid, start, limits.duration)?;
+    let (status, elapsed) = await_end(&ended, pid, start, limits.duration, is_unwanted)?;
     let left_running = end_remains(pid);
     Ok(Ended { status, stdout: stdout.finish(), stderr: stderr.finish(), elapsed, left_running })
 }
@@ -211,6 +227,7 @@ fn await_end(
     pid: u32,
     start: Instant,
     limit: Option<Duration>,
+    is_unwanted: fn() -> bool,
 ) -> Result<(ExitStatus, Duration), ChildError> {
     let is_late = || limit.is_some_and(|limit| start.elapsed() > limit);
     let reason = loop {
@@ -222,9 +239,7 @@ fn await_end(
                     "the thread that waited for it is gone",
                 )));
             }
-            Err(RecvTimeoutError::Timeout) if process::interrupted() => {
-                break ChildError::Interrupted;
-            }
+            Err(RecvTimeoutError::Timeout) if is_unwanted() => break ChildError::Interrupted,
             Err(RecvTimeoutError::Timeout) if is_late() => {
                 break ChildError::TimedOut { found: waiting::describe(pid) };
             }

@@ -19,7 +19,7 @@ pub static RULES: &[Rule] = &[
         asked: Asked::Device,
         unknown: Judgement::Note,
         judged: "Not comparable on different devices, or at different places of a disk that rotates; a note at different places of one that does not, or on two of one model.",
-        read: |subject| subject.each(|facts| place(subject, facts)),
+        read: |subject| subject.each(|facts| place(subject, facts, "")),
         judge: judge_place,
         ..Rule::USUAL
     },
@@ -46,6 +46,24 @@ pub static RULES: &[Rule] = &[
                 false => unfair("mkfs lays out a smaller device in another way"),
             }
         },
+        ..Rule::USUAL
+    },
+    Rule {
+        name: "array",
+        title: "array",
+        reason: "A mirror writes everything twice and may read from either side, stripes work side by side, encryption takes the processor; chunk, layout and bitmap decide how many requests there are.",
+        source: "md(4), mdadm(8), lvmraid(7), Documentation/admin-guide/device-mapper",
+        asked: Asked::Device,
+        judged: "Not comparable where devices are put together otherwise, or by a tool of another make; nor where an array was synchronised meanwhile, or had lost a member.",
+        read: |subject| subject.each(|facts| array(facts, "")),
+        judge: |_| unfair("devices are put together otherwise below them"),
+        when_same: Some(|compared| {
+            let ails = |words: &str| compared.known().any(|(_, fact)| fact.key.contains(words));
+            if ails("at work: ") {
+                return Some(unfair("the arrays were at work on their own while it was measured"));
+            }
+            ails(" missing").then(|| unfair("the arrays had lost a member"))
+        }),
         ..Rule::USUAL
     },
     Rule {
@@ -179,8 +197,8 @@ pub static RULES: &[Rule] = &[
 ];
 
 /// Where it is: the directory of the images, or the disk and the place on it.
-fn place(subject: &Subject<'_>, facts: &TargetFacts) -> Option<Fact> {
-    let get = |name: &str| facts.device.get(name).map(String::as_str);
+fn place(subject: &Subject<'_>, facts: &TargetFacts, prefix: &str) -> Option<Fact> {
+    let get = |name: &str| facts.device.get(&format!("{prefix}{name}")).map(String::as_str);
     match get("kind")? {
         "loop image" => {
             let source = get("backing_source").unwrap_or("an unknown disk");
@@ -196,8 +214,47 @@ fn place(subject: &Subject<'_>, facts: &TargetFacts) -> Option<Fact> {
             let shown = format!("{} on {source}", subject.label());
             Some(Fact::keyed(shown, format!("{source} {mounted}")))
         }
+        // Its own path says nothing: where its members lie does.
+        "array" => {
+            let members = (1..)
+                .map_while(|number| place(subject, facts, &format!("{prefix}member{number}.")));
+            let (mut shown, mut keys) = (Vec::new(), Vec::new());
+            for member in members {
+                if !shown.contains(&member.shown) {
+                    shown.push(member.shown);
+                }
+                keys.push(member.key);
+            }
+            let array = get("array")?;
+            let shown = format!("{array} of {}", shown.join(", "));
+            Some(Fact::keyed(shown, format!("{array} {}", keys.join(" "))))
+        }
         _ => Some(Fact::of(get("path")?)),
     }
+}
+
+/// How devices are put together, as the kernel has it; the state beside it.
+fn array(facts: &TargetFacts, prefix: &str) -> Option<Fact> {
+    let get = |name: &str| facts.device.get(&format!("{prefix}{name}")).map(String::as_str);
+    get("kind")?;
+    let Some(kind) = get("array").or_else(|| get("array_level")) else {
+        return Some(Fact::of("one device"));
+    };
+    let mut words = vec![format!("{kind} of {}", get("array_members").unwrap_or("1"))];
+    let own_word = |name: &str, what: &str| get(name).map(|value| format!("{what} {value}"));
+    let chunk = get("array_chunk_bytes").and_then(|bytes| bytes.parse::<u64>().ok());
+    words.extend(chunk.map(|bytes| format!("chunk {}", units::human_bytes(bytes))));
+    words.extend(get("array_level").filter(|level| *level != kind).map(str::to_owned));
+    words.extend(own_word("array_layout", "layout").filter(|_| get("array_layout") != Some("0")));
+    words.extend(own_word("array_metadata", "metadata"));
+    words.extend(own_word("array_bitmap", "bitmap"));
+    let is_busy = |state: &&str| !matches!(*state, "idle" | "frozen");
+    words.extend(get("array_sync").filter(is_busy).map(|state| format!("at work: {state}")));
+    words.extend(get("array_degraded").filter(|it| *it != "0").map(|it| format!("{it} missing")));
+    // An array of arrays: its first member tells of all, which are made alike.
+    let inner = array(facts, &format!("{prefix}member1."));
+    words.extend(inner.map(|it| it.shown).filter(|it| it != "one device"));
+    Some(Fact::of(words.join(", ")))
 }
 
 fn judge_place(compared: &Compared<'_>) -> Judged {

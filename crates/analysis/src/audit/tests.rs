@@ -191,6 +191,37 @@ fn defaults_are_comparable_with_notes() {
 }
 
 #[test]
+fn arrays_are_compared_with_arrays_of_one_make() {
+    const RAID: &str = "kind=array array=raid1 array_members=2 array_level=raid1 array_layout=0 array_metadata=1.2 array_bitmap=none array_sync=idle array_degraded=0 member1.kind=disk~of~a~guest member1.path=/dev/vda member2.kind=disk~of~a~guest member2.path=/dev/vdb path=/dev/md127";
+    let run = || {
+        let run = Run::new(&["ext4@raid1", "xfs@raid1"], Some("realistic"));
+        let made = |trial: &mut TrialRecord| trial.facts.device.extend(pairs(RAID));
+        run.with("ext4@raid1", made).with("xfs@raid1", made)
+    };
+    let (_, row) = run().judged("array");
+    assert_eq!((row.status, row.judgement), (Same, Fine), "{row:?}");
+    // The number of an array is nobody's choice.
+    let renumbered = run().device("xfs@raid1", "path", "/dev/md126");
+    let (_, row) = renumbered.judged("device");
+    assert_eq!((row.status, row.judgement), (Same, Fine), "{row:?}");
+    for (name, value) in
+        [("array_bitmap", "+8"), ("array_chunk_bytes", "65536"), ("array", "lvm-mirror")]
+    {
+        let run = run().device("xfs@raid1", name, value);
+        assert_judged(&run, "array", Different, NotComparable, true);
+    }
+    let moved = run().device("xfs@raid1", "member2.path", "/dev/vdc");
+    assert_judged(&moved, "device", Different, NotComparable, true);
+    let busy = ["ext4@raid1", "xfs@raid1"]
+        .iter()
+        .fold(run(), |run, target| run.device(target, "array_sync", "resync"));
+    assert_judged(&busy, "array", Same, NotComparable, false);
+    let single = Run::new(&["ext4", "ext4@raid1"], Some("realistic"));
+    let single = single.with("ext4@raid1", |trial| trial.facts.device.extend(pairs(RAID)));
+    assert_judged(&single, "array", Different, NotComparable, true);
+}
+
+#[test]
 fn what_filesystems_are_by_nature_is_a_note() {
     let run = Run::new(&["ext4", "xfs", "btrfs"], Some("realistic"));
     for (rule, judgement) in [

@@ -16,6 +16,7 @@ use fsdyno_guest::machine::{Event, Machine};
 use fsdyno_guest::modules::{Module, Modules};
 use fsdyno_guest::qemu::{self, Qemu, Spec};
 use fsdyno_guest::{accelerator, hash, virtual_time as of_virtual_time};
+use fsdyno_lab::device::array::{self, ArrayDef};
 use fsdyno_lab::filesystem::{self, FilesystemDef};
 use fsdyno_lab::workspace::Workspace;
 use fsdyno_model::environment::Environment;
@@ -107,9 +108,26 @@ impl Parts {
         fresh: &FreshSpec,
     ) -> Result<Vec<Module>, String> {
         let mut modules = self.modules.of_driver(definition.drivers)?;
-        let mut devices = std::iter::once(&fresh.device).chain(&fresh.journal);
-        if devices.any(|device| matches!(device, DeviceSpec::Emulated { .. })) {
+        if fresh.leaves().any(|device| matches!(device, DeviceSpec::Emulated { .. })) {
             modules.extend(self.modules.of_driver(&[SERVED_DISK_DRIVER])?);
+        }
+        for spec in fresh.devices().flat_map(DeviceSpec::arrays) {
+            modules.extend(self.of_array(array::definition(spec.array))?);
+        }
+        Ok(modules)
+    }
+
+    /// The modules that a kind of array needs, in order, and those that help it as far as there are such.
+    ///
+    /// # Errors
+    /// The kernel does not have it.
+    fn of_array(&self, definition: &ArrayDef) -> Result<Vec<Module>, String> {
+        let mut modules = Vec::new();
+        for helper in definition.helpers {
+            modules.extend(self.modules.of_driver(&[helper]).unwrap_or_default());
+        }
+        for driver in definition.drivers {
+            modules.extend(self.modules.of_driver(&[driver])?);
         }
         Ok(modules)
     }
@@ -179,7 +197,8 @@ impl Parts {
             let modules = modules.and_then(Result::ok).unwrap_or_default();
             of_targets.push(modules.iter().map(initramfs::module_path).collect());
             contents.modules.extend(modules);
-            let names = known.map_or(&[][..], |(definition, _)| definition.tools);
+            let mut names = known.map_or(Vec::new(), |(definition, _)| definition.tools.to_vec());
+            names.extend(arrays_of(target).iter().flat_map(|array| array.tools));
             tools.extend(names.iter().filter_map(|tool| fsdyno_lab::tools::find(tool.name)));
         }
         contents.tools = tools.into_iter().collect();
@@ -221,6 +240,13 @@ fn definition_of(target: &TargetSpec) -> Option<(&'static FilesystemDef, &FreshS
         Ground::Fresh(fresh) => Some((filesystem::by_name(&fresh.filesystem)?, fresh)),
         Ground::Directory { .. } => None,
     }
+}
+
+/// The kinds of arrays under a target.
+fn arrays_of(target: &TargetSpec) -> Vec<&'static ArrayDef> {
+    let Ground::Fresh(fresh) = &target.ground else { return Vec::new() };
+    let arrays = fresh.devices().flat_map(DeviceSpec::arrays);
+    arrays.map(|spec| array::definition(spec.array)).collect()
 }
 
 impl Guests {

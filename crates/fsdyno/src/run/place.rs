@@ -27,7 +27,7 @@ pub(super) fn of_target(
         Ground::Directory { path } => {
             path.is_dir().then(|| (shown(path), workspace.directory_below(path).map(Place::Below)))
         }
-        Ground::Fresh(fresh) => match &fresh.device {
+        Ground::Fresh(fresh) => match fresh.leaves().next()? {
             DeviceSpec::LoopImage { .. } | DeviceSpec::Emulated { .. } => {
                 let images = workspace.directory().to_owned();
                 Some((shown(&super::image_directory(plan)), Ok(Place::Below(images))))
@@ -35,6 +35,8 @@ pub(super) fn of_target(
             DeviceSpec::Block { path } => {
                 path.exists().then(|| (shown(path), Ok(Place::Device(path.clone()))))
             }
+            // What it is made of comes first.
+            DeviceSpec::Array(_) => None,
         },
     }
 }

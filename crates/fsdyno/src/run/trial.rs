@@ -13,7 +13,7 @@ use fsdyno_lab::workspace::Workspace;
 use fsdyno_model::outcome::Outcome;
 use fsdyno_model::plan::Plan;
 use fsdyno_model::record::{PhaseRecord, StageTimes, TrialRecord, Warning};
-use fsdyno_model::target::{DeviceSpec, Ground};
+use fsdyno_model::target::Ground;
 use fsdyno_model::wire::{self, Manifest, MeasureSpec, Spec, Task, VerifySpec};
 use fsdyno_sys::block::DeviceNumber;
 use fsdyno_sys::{clock, process};
@@ -55,9 +55,7 @@ pub fn execute(
     let images = super::image_directory(setting.plan);
     let mut watch = Watch::begin(match &setting.plan.targets[planned.target_index].ground {
         Ground::Directory { path } => Some(path),
-        Ground::Fresh(fresh) => {
-            (!matches!(fresh.device, DeviceSpec::Block { .. })).then_some(&*images)
-        }
+        Ground::Fresh(fresh) => fresh.device.paths().next().is_none().then_some(&*images),
     });
     let mut trial = Trial {
         setting,

@@ -132,12 +132,10 @@ fn enough(peak_bytes: u64, used_percent: u64) -> u64 {
 
 fn image_size(target: &TargetSpec, plan: &Plan) -> Option<u64> {
     match &target.ground {
-        Ground::Fresh(fresh) => match fresh.device {
-            DeviceSpec::LoopImage { size_bytes } | DeviceSpec::Emulated { size_bytes, .. } => {
-                Some(size_bytes.unwrap_or(plan.size_bytes))
-            }
-            DeviceSpec::Block { .. } => None,
-        },
+        Ground::Fresh(fresh) => {
+            let is_image = fresh.device.paths().next().is_none();
+            is_image.then(|| fresh.device.size(plan.size_bytes))
+        }
         Ground::Directory { .. } => None,
     }
 }
@@ -146,7 +144,7 @@ fn device_size(target: &TargetSpec, plan: &Plan) -> Option<u64> {
     match &target.ground {
         Ground::Fresh(fresh) => match &fresh.device {
             DeviceSpec::Block { path } => fsdyno_sys::block::size_bytes(path).ok(),
-            DeviceSpec::LoopImage { .. } | DeviceSpec::Emulated { .. } => image_size(target, plan),
+            _ => image_size(target, plan),
         },
         Ground::Directory { path } => {
             fsdyno_sys::file::free_space(path).ok().map(|space| space.available)

@@ -2,6 +2,7 @@
 
 mod advise;
 mod aged;
+mod arrays;
 mod audit;
 mod auto_trials;
 mod calibration;

@@ -1,6 +1,8 @@
 //! The devices under filesystems, made fresh for each trial: an image under a loop device, one that is
-//! served at the times of a model, or a block device of the user's that the guard has let pass. What is made on them is left to others.
+//! served at the times of a model, a block device of the user's that the guard has let pass, or several of
+//! them put together. What is made on them is left to others.
 
+pub mod array;
 pub mod block;
 pub mod emulated;
 pub mod image;
@@ -13,6 +15,7 @@ use fsdyno_model::target::DeviceSpec;
 use fsdyno_sys::block::{self as sys_block, DeviceNumber, QueueFacts};
 
 use crate::workspace::Workspace;
+use array::ArrayDevice;
 use block::BlockTarget;
 use emulated::EmulatedDisk;
 use image::{Contents, LoopImage};
@@ -26,6 +29,8 @@ pub enum Device {
     Block(BlockTarget),
     /// A disk that is emulated by a model.
     Emulated(Box<EmulatedDisk>),
+    /// Several of them, or one encrypted.
+    Array(Box<ArrayDevice>),
 }
 
 impl Device {
@@ -55,6 +60,11 @@ impl Device {
                 let disk = EmulatedDisk::create(&path, model, size)?;
                 Ok(Device::Emulated(Box::new(disk)))
             }
+            DeviceSpec::Array(spec) => {
+                let array =
+                    ArrayDevice::create(workspace, spec, directory, name, default_size_bytes)?;
+                Ok(Device::Array(Box::new(array)))
+            }
         }
     }
 
@@ -65,6 +75,7 @@ impl Device {
             Device::Image(image) => image.path(),
             Device::Block(block) => block.path(),
             Device::Emulated(disk) => disk.path(),
+            Device::Array(array) => array.path(),
         }
     }
 
@@ -75,6 +86,25 @@ impl Device {
             Device::Image(image) => image.number(),
             Device::Block(block) => block.number(),
             Device::Emulated(disk) => disk.number(),
+            Device::Array(array) => array.number(),
+        }
+    }
+
+    /// The numbers of all that the filesystem gets: of a pool each member.
+    #[must_use]
+    pub fn numbers(&self) -> Vec<DeviceNumber> {
+        match self {
+            Device::Array(array) => array.numbers(),
+            other => vec![other.number()],
+        }
+    }
+
+    /// What the filesystem gets besides [`Device::path`]: the other members of a pool.
+    #[must_use]
+    pub fn others(&self) -> &[PathBuf] {
+        match self {
+            Device::Array(array) => array.others(),
+            _ => &[],
         }
     }
 
@@ -88,6 +118,7 @@ impl Device {
             Device::Image(image) => image.allocate(),
             Device::Block(block) => block.formatted(workspace),
             Device::Emulated(disk) => disk.allocate(),
+            Device::Array(array) => array.formatted(workspace),
         }
     }
 
@@ -100,6 +131,7 @@ impl Device {
         match self {
             Device::Image(image) => image.allocate(),
             Device::Emulated(disk) => disk.allocate(),
+            Device::Array(array) => array.refill(),
             Device::Block(_) => Ok(()),
         }
     }
@@ -114,6 +146,7 @@ impl Device {
             Device::Image(image) => image.release(),
             Device::Block(block) => block.release(workspace),
             Device::Emulated(disk) => disk.release(),
+            Device::Array(array) => array.release(workspace),
         }
     }
 
@@ -123,6 +156,7 @@ impl Device {
         match self {
             Device::Image(_) | Device::Block(_) => Vec::new(),
             Device::Emulated(disk) => disk.warnings(),
+            Device::Array(array) => array.warnings(),
         }
     }
 
@@ -138,6 +172,7 @@ impl Device {
             Device::Image(image) => image.add_facts(&mut facts),
             Device::Block(block) => block.add_facts(&mut facts),
             Device::Emulated(disk) => disk.add_facts(&mut facts),
+            Device::Array(array) => array.add_facts(&mut facts),
         }
         facts
     }

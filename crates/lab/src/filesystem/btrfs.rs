@@ -1,4 +1,5 @@
-//! Btrfs: copy on write, checksums, compression, snapshots; on one device.
+//! Btrfs: copy on write, checksums, compression, snapshots; on one device, or on several that it puts
+//! together itself.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -81,10 +82,15 @@ pub static DEF: FilesystemDef = FilesystemDef {
     drivers: &["btrfs"],
     mkfs: |members, user| {
         let make = CommandSpec::new("mkfs.btrfs", &["-f", "-q"]);
-        vec![make.args(user).arg(members.device.display().to_string())]
+        let others: Vec<String> =
+            members.others.iter().map(|path| path.display().to_string()).collect();
+        vec![make.args(user).args(&others).arg(members.device.display().to_string())]
     },
     mkfs_options: MKFS_OPTIONS,
-    mount_options: |_| Vec::new(),
+    // Where nobody announces new devices to the kernel, it must be told of them.
+    mount_options: |members| {
+        members.others.iter().map(|path| format!("device={}", path.display())).collect()
+    },
     fsck: |members| {
         CommandSpec::new("btrfs", &["check", "--readonly"])
             .arg(members.device.display().to_string())

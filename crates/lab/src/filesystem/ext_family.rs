@@ -261,7 +261,8 @@ Total journal size:       8M
     fn the_journal_has_the_block_size_of_the_filesystem() {
         let words = |text: &str| text.split(' ').map(str::to_owned).collect::<Vec<_>>();
         for (user, expected) in [("-b 1024", "1024"), ("-b2048 -m 0", "2048"), ("-m 0", "4096")] {
-            let members = Members { device: Path::new("/d"), journal: Some(Path::new("/j")) };
+            let members =
+                Members { device: Path::new("/d"), others: &[], journal: Some(Path::new("/j")) };
             let commands = mkfs("mkfs.ext4", members, &words(user));
             assert_eq!(commands[0].args[5], expected, "{user}");
             assert_eq!(commands[1].args[2..4], ["-J", "device=/j"]);

@@ -14,7 +14,7 @@ mod reiserfs;
 mod xfs;
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use fsdyno_model::info::FilesystemInfo;
@@ -46,6 +46,8 @@ pub fn by_name(name: &str) -> Option<&'static FilesystemDef> {
 pub struct Members<'a> {
     /// The device of the filesystem.
     pub device: &'a Path,
+    /// Further devices of it, where it puts several together itself.
+    pub others: &'a [PathBuf],
     /// The device of its journal or log, where that is another.
     pub journal: Option<&'a Path>,
 }
@@ -157,11 +159,32 @@ impl FilesystemDef {
         let listed = fsdyno_sys::kernel::filesystems().map_err(|error| error.to_string())?;
         let listed: Vec<&str> = listed.iter().map(|found| found.name.as_str()).collect();
         let release = fsdyno_sys::kernel::facts().release;
-        let directory = Path::new("/lib/modules").join(&release);
-        let texts = ["modules.builtin", "modules.dep"];
-        let modules =
-            texts.map(|name| std::fs::read_to_string(directory.join(name)).unwrap_or_default());
-        supported_by(self.info.name, self.drivers, &listed, &modules.concat(), &release)
+        supported_by(self.info.name, self.drivers, &listed, &installed_modules(), &release)
+    }
+}
+
+/// The modules of this kernel, built in or to be loaded, as their lists have them.
+#[derive(Debug, Default)]
+pub struct InstalledModules(String);
+
+/// Reads the lists of this kernel's modules; empty where there are none.
+#[must_use]
+pub fn installed_modules() -> InstalledModules {
+    let directory = Path::new("/lib/modules").join(fsdyno_sys::kernel::facts().release);
+    let texts = ["modules.builtin", "modules.dep"];
+    let lists = texts.map(|name| std::fs::read_to_string(directory.join(name)).unwrap_or_default());
+    InstalledModules(lists.concat())
+}
+
+impl InstalledModules {
+    /// Whether a module of this name is among them.
+    #[must_use]
+    pub fn has(&self, name: &str) -> bool {
+        let file = format!("/{name}.ko");
+        self.0.lines().filter_map(|line| line.split(':').next()).any(|path| {
+            path.rsplit_once(&file)
+                .is_some_and(|(_, rest)| rest.is_empty() || rest.starts_with('.'))
+        })
     }
 }
 
@@ -169,22 +192,15 @@ fn supported_by(
     name: &str,
     drivers: &[&str],
     listed: &[&str],
-    modules: &str,
+    modules: &InstalledModules,
     release: &str,
 ) -> Result<Option<String>, String> {
-    let has_module = |driver: &str| {
-        let file = format!("/{driver}.ko");
-        modules.lines().filter_map(|line| line.split(':').next()).any(|path| {
-            path.rsplit_once(&file)
-                .is_some_and(|(_, rest)| rest.is_empty() || rest.starts_with('.'))
-        })
-    };
     for driver in drivers {
         let note = (*driver != name).then(|| format!("served by the kernel's {driver} driver"));
         if listed.contains(driver) {
             return Ok(note);
         }
-        if has_module(driver) {
+        if modules.has(driver) {
             return Ok(Some(note.unwrap_or_else(|| format!("module {driver} is loaded at mount"))));
         }
     }
@@ -209,7 +225,7 @@ mod tests {
             let device = Path::new("/dev/loop7");
             for journal in [None, filesystem.info.external_journal.map(|_| Path::new("/dev/loop8"))]
             {
-                let members = Members { device, journal };
+                let members = Members { device, others: &[], journal };
                 let user = ["-L".to_owned(), "x".to_owned()];
                 let commands = (filesystem.mkfs)(members, &user);
                 let last = commands.last().unwrap();
@@ -237,7 +253,7 @@ mod tests {
     fn support_is_found_in_the_kernel_or_its_modules() {
         let modules = "kernel/fs/xfs/xfs.ko.xz: kernel/lib/libcrc32c.ko\nkernel/fs/ext4/ext4.ko\n";
         let ask = |name, drivers: &[&str], listed: &[&str]| {
-            supported_by(name, drivers, listed, modules, "6.1")
+            supported_by(name, drivers, listed, &InstalledModules(modules.to_owned()), "6.1")
         };
         assert_eq!(ask("ext4", &["ext4"], &["ext4"]), Ok(None));
         assert_eq!(ask("xfs", &["xfs"], &[]).unwrap().unwrap(), "module xfs is loaded at mount");

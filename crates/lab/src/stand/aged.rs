@@ -79,7 +79,7 @@ impl<'w> Stand<'w> {
         let (image, fresh) = match &self.base {
             Base::Fresh(fresh) if !fresh.mounted => match &fresh.device {
                 Device::Image(image) => (image, fresh),
-                Device::Block(_) | Device::Emulated(_) => {
+                Device::Block(_) | Device::Emulated(_) | Device::Array(_) => {
                     return Err(failed("it is in no image of its own".to_owned()));
                 }
             },

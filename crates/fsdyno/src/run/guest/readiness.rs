@@ -1,6 +1,7 @@
 //! Whether a target can be measured in a guest, and whether a workload can run in one: what lies on this
 //! machine cannot be reached from there. Changes nothing.
 
+use fsdyno_lab::device::array;
 use fsdyno_lab::readiness::Readiness;
 use fsdyno_lab::{arguments, filesystem, stand, tools};
 use fsdyno_model::param::{ParamKind, SHIPPED};
@@ -41,8 +42,7 @@ fn fresh(fresh: &FreshSpec, plan: &Plan, parts: &Parts) -> Result<(), Readiness>
         refuse(format!("`{}` is no filesystem of the catalogue", fresh.filesystem))
     })?;
     arguments::check(definition, &fresh.mkfs, &fresh.mount).map_err(refuse)?;
-    let least = [definition.min_size_bytes, definition.min_journal_bytes];
-    for ((device, size), least) in disks(fresh, plan).zip(least) {
+    for (device, size) in disks(fresh, plan) {
         if let DeviceSpec::Block { path } = device {
             return Err(refuse(format!(
                 "{} is a device of this machine, which a guest does not get: leave out @{0}, or \
@@ -61,6 +61,10 @@ fn fresh(fresh: &FreshSpec, plan: &Plan, parts: &Parts) -> Result<(), Readiness>
                 return Err(refuse(error));
             }
         }
+    }
+    let least = [definition.min_size_bytes, definition.min_journal_bytes];
+    for ((device, default), least) in fresh.devices().zip(default_sizes(plan)).zip(least) {
+        let size = device.size(default);
         if size < least {
             let (has, needs) = (human_bytes(size), human_bytes(least));
             return Err(refuse(format!("{has} are too small for it: give it at least {needs}")));
@@ -69,26 +73,29 @@ fn fresh(fresh: &FreshSpec, plan: &Plan, parts: &Parts) -> Result<(), Readiness>
     parts.of_target(definition, fresh).map_err(|error| {
         skip(format!("the guest's kernel ({}): {error}; --kernel gives another", parts.release()))
     })?;
-    let missing = tools::missing(definition.tools);
+    let mut needed = definition.tools.to_vec();
+    for spec in fresh.devices().flat_map(DeviceSpec::arrays) {
+        needed.extend(array::definition(spec.array).tools);
+    }
+    let missing = tools::missing(&needed);
     let Some(first) = missing.first() else { return Ok(()) };
     let advice = tools::install_advice(first.name).unwrap_or_default();
     let names: Vec<&str> = missing.iter().map(|tool| tool.name).collect();
     Err(skip(format!("{} not installed: {advice}", names.join(", "))))
 }
 
-/// The devices of a target with their sizes: the filesystem's, then its journal's where it has one.
+/// Sizes of a filesystem's device and of its journal's that name none.
+fn default_sizes(plan: &Plan) -> [u64; 2] {
+    [plan.size_bytes, stand::journal_size_bytes(plan.size_bytes)]
+}
+
+/// The disks that a target needs with their sizes: the filesystem's, then its journal's where it has one.
 pub(super) fn disks<'a>(
     fresh: &'a FreshSpec,
     plan: &Plan,
 ) -> impl Iterator<Item = (&'a DeviceSpec, u64)> {
-    let defaults = [plan.size_bytes, stand::journal_size_bytes(plan.size_bytes)];
-    let devices = std::iter::once(&fresh.device).chain(&fresh.journal);
-    devices.zip(defaults).map(|(device, default)| match device {
-        DeviceSpec::LoopImage { size_bytes } | DeviceSpec::Emulated { size_bytes, .. } => {
-            (device, size_bytes.unwrap_or(default))
-        }
-        DeviceSpec::Block { .. } => (device, default),
-    })
+    let devices = fresh.devices().zip(default_sizes(plan));
+    devices.flat_map(|(device, default)| device.leaf_sizes(default))
 }
 
 /// Why a workload cannot run in a guest; `None` where it can.

@@ -203,15 +203,19 @@ fn errand(plan: &Plan, planned: &Planned) -> Result<TrialErrand, String> {
     plan.directory = Some(PathBuf::from(INSIDE));
     let is_virtual = plan.place.is_virtual();
     let mut disks = Vec::new();
-    let defaults = [plan.size_bytes, fsdyno_lab::stand::journal_size_bytes(plan.size_bytes)];
+    let sizes: Vec<u64> = match &plan.targets[planned.target_index].ground {
+        Ground::Fresh(fresh) => readiness::disks(fresh, &plan).map(|(_, size)| size).collect(),
+        Ground::Directory { .. } => Vec::new(),
+    };
     if let Ground::Fresh(fresh) = &mut plan.targets[planned.target_index].ground {
-        let names =
-            if is_virtual { ["/dev/pmem0", "/dev/pmem1"] } else { ["/dev/vda", "/dev/vdb"] };
-        let devices = std::iter::once(&mut fresh.device).chain(&mut fresh.journal);
-        for (number, (device, name)) in devices.zip(names).enumerate() {
-            let mut path = PathBuf::from(name);
-            if let DeviceSpec::Emulated { model, size_bytes } = device {
-                let size_bytes = size_bytes.unwrap_or(defaults[number]);
+        for (number, device) in fresh.leaves_mut().enumerate() {
+            let mut path = PathBuf::from(if is_virtual {
+                format!("/dev/pmem{number}")
+            } else {
+                format!("/dev/vd{}", disk_letter(number))
+            });
+            if let DeviceSpec::Emulated { model, .. } = device {
+                let size_bytes = sizes.get(number).copied().unwrap_or_default();
                 let disk = virtual_time::served(model, size_bytes, path, number)?;
                 path = disk.device.clone();
                 disks.push(disk);
@@ -237,6 +241,11 @@ fn silence(is_virtual: bool) -> Duration {
     given.map_or(if is_virtual { VIRTUAL_SILENCE } else { SILENCE }, Duration::from_secs)
 }
 
+/// The letter by which the kernel calls a disk; there are fewer of them than letters.
+fn disk_letter(number: usize) -> char {
+    ('a'..='z').nth(number).unwrap_or('z')
+}
+
 /// Makes the disks, files full of holes, in a directory that is this user's alone.
 fn make_disks(plan: &Plan, planned: &Planned, directory: &Path) -> Result<Vec<PathBuf>, String> {
     fs::DirBuilder::new()
@@ -246,9 +255,8 @@ fn make_disks(plan: &Plan, planned: &Planned, directory: &Path) -> Result<Vec<Pa
     let Ground::Fresh(fresh) = &plan.targets[planned.target_index].ground else {
         return Err("a directory cannot be reached from a guest".to_owned());
     };
-    let names = ["device.img", "journal.img"];
-    let disks = readiness::disks(fresh, plan).zip(names).map(|((_, size_bytes), name)| {
-        let path = directory.join(name);
+    let disks = (1..).zip(readiness::disks(fresh, plan)).map(|(number, (_, size_bytes))| {
+        let path = directory.join(format!("disk{number}.img"));
         let opened = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path);
         opened
             .and_then(|file| file.set_len(virtual_time::disk_size(plan, size_bytes)))
@@ -261,20 +269,25 @@ fn make_disks(plan: &Plan, planned: &Planned, directory: &Path) -> Result<Vec<Pa
 /// What a guest cannot know of its disks; `models` are the names of those that are served in it.
 fn with_disk_facts(mut record: TrialRecord, models: Option<String>) -> TrialRecord {
     let facts = &mut record.facts.device;
-    let mut add = |name: &str, value: &str| drop(facts.insert(name.to_owned(), value.to_owned()));
-    match (record.virtual_time.is_some(), models) {
+    let (own, host_cache) = match (record.virtual_time.is_some(), models) {
         (true, Some(models)) => {
-            add("kind", "emulated disk of a guest");
-            add("disk_model", &models);
+            facts.insert("disk_model".to_owned(), models);
+            ("emulated disk of a guest", None)
         }
         (true, None) => {
-            add("kind", "memory of a guest (NVDIMM)");
-            add("latency", "none");
+            facts.insert("latency".to_owned(), "none".to_owned());
+            ("memory of a guest (NVDIMM)", None)
         }
-        (false, _) => {
-            add("kind", "disk of a guest");
-            add("host_cache", "written back, flushes ignored");
+        (false, _) => ("disk of a guest", Some("written back, flushes ignored")),
+    };
+    // Those of an array and of its members, of a journal.
+    for kind in facts.iter_mut().filter(|(name, _)| *name == "kind" || name.ends_with(".kind")) {
+        if kind.1 == "block device" {
+            *kind.1 = own.to_owned();
         }
+    }
+    if let Some(cache) = host_cache {
+        facts.insert("host_cache".to_owned(), cache.to_owned());
     }
     record
 }

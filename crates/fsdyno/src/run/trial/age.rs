@@ -225,7 +225,8 @@ fn identity(plan: &Plan, target: &TargetSpec, age: &AgeSpec) -> String {
     let Ground::Fresh(fresh) = &target.ground else { return String::new() };
     let size_bytes = match &fresh.device {
         DeviceSpec::LoopImage { size_bytes } => size_bytes.unwrap_or(plan.size_bytes),
-        DeviceSpec::Block { .. } | DeviceSpec::Emulated { .. } => 0,
+        // None of them is kept.
+        DeviceSpec::Block { .. } | DeviceSpec::Emulated { .. } | DeviceSpec::Array(_) => 0,
     };
     let directory = image_directory(plan);
     let definition = filesystem::by_name(&fresh.filesystem);
