@@ -48,6 +48,8 @@ pub enum Asked {
     Journal,
     /// The age.
     Age,
+    /// The kernel of its guests.
+    Kernel,
 }
 
 /// What a difference means, and why, in words that follow the values.

@@ -45,13 +45,18 @@ pub fn workload_errors(plan: &Plan) -> Vec<String> {
     plan.workloads.iter().filter_map(check).collect()
 }
 
-/// Makes the path of the guests' kernel absolute.
+/// Makes the paths of the guests' kernels absolute.
 ///
 /// # Errors
 /// When the current directory cannot be told.
 pub fn absolute_kernel(plan: &mut Plan) -> anyhow::Result<()> {
     let current = std::env::current_dir().context("cannot tell the current directory")?;
-    plan.place.kernel = plan.place.kernel.take().map(|path| current.join(path));
+    plan.place.kernel = plan.place.kernel.take().map(|kernel| kernel.absolute(&current));
+    for target in &mut plan.targets {
+        if let Ground::Fresh(fresh) = &mut target.ground {
+            fresh.kernel = fresh.kernel.take().map(|kernel| kernel.absolute(&current));
+        }
+    }
     Ok(())
 }
 

@@ -1,10 +1,12 @@
-//! The kernels that guests can have: installed ones, an image, a package. Each is an image and the
-//! directory of its modules; the ELF inside an image is kept in the cache.
+//! The kernels that guests can have: installed ones, those of unpacked packages, an image, a package. Each is
+//! an image and the directory of its modules; the ELF inside an image is kept in the cache.
 
 use std::fs::{self, File};
 use std::io::{Read as _, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
+
+use fsdyno_model::kernel::KernelChoice;
 
 use crate::{Result, elf, hash, image, package, read};
 
@@ -57,48 +59,110 @@ pub fn installed() -> Vec<Kernel> {
     kernels
 }
 
-/// The newest kernel that is installed and can be read, or the one that is `given`: an image or a package.
-/// Packages are unpacked in `cache`.
+/// A kernel that can be named by its version.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Known {
+    /// The kernel.
+    pub kernel: Kernel,
+    /// Name of the package that it was unpacked from; `None` where it is installed.
+    pub package: Option<String>,
+}
+
+/// The kernels that are installed, and those of packages that are unpacked in `cache`; the newest first.
+#[must_use]
+pub fn known(cache: &Path) -> Vec<Known> {
+    let installed = installed().into_iter().map(|kernel| Known { kernel, package: None });
+    let unpacked = package::unpacked(cache).into_iter().filter_map(|package| {
+        let kernel = below(&package.root).ok()?;
+        Some(Known { kernel, package: Some(package.name) })
+    });
+    let mut all: Vec<Known> = installed.chain(unpacked).collect();
+    all.sort_by_key(|known| std::cmp::Reverse(version_key(&known.kernel.release)));
+    all
+}
+
+/// The newest kernel that is installed and can be read, or the one that `choice` names. Packages are unpacked
+/// in `cache`.
 ///
 /// # Errors
-/// There is none; what is given is none, or its modules are missing.
-pub fn choose(given: Option<&Path>, cache: &Path) -> Result<Kernel> {
-    let Some(given) = given else {
-        let installed = installed();
-        let readable = installed.iter().find(|kernel| File::open(&kernel.image).is_ok());
-        return match (readable, installed.first()) {
-            (Some(kernel), _) => Ok(kernel.clone()),
-            (None, Some(first)) => Err(format!(
-                "{} cannot be read by this user: give a copy with --kernel, or sudo chmod +r {0}",
-                first.image.display()
-            )),
-            (None, None) => Err("no kernel with modules is installed: apt-get install \
-                                 linux-image-amd64, or give one with --kernel"
-                .to_owned()),
-        };
+/// There is none; what is named is none, or its modules are missing.
+pub fn choose(choice: Option<&KernelChoice>, cache: &Path) -> Result<Kernel> {
+    let Some(choice) = choice else { return newest_installed() };
+    let failed = |error: String| format!("kernel {choice}: {error}");
+    let Some(path) = choice.path() else {
+        return of_version(&choice.to_string(), cache).map_err(failed);
     };
-    if given.extension().is_some_and(|extension| extension == "deb") {
-        let root = package::unpack(given, cache)?;
-        return below(&root).map_err(|error| format!("--kernel {}: {error}", given.display()));
+    let is_package = ["deb", "rpm"].iter().any(|it| path.extension().is_some_and(|own| own == *it));
+    if is_package {
+        return below(&package::unpack(path, cache)?).map_err(failed);
     }
-    if given.extension().is_some_and(|extension| extension == "rpm") {
-        return Err(format!(
-            "--kernel {}: unpack it (rpm2archive) and give the vmlinuz in it",
-            given.display()
-        ));
+    of_image(path).map_err(failed)
+}
+
+fn newest_installed() -> Result<Kernel> {
+    let installed = installed();
+    let readable = installed.iter().find(|kernel| can_be_read(kernel));
+    match (readable, installed.first()) {
+        (Some(kernel), _) => Ok(kernel.clone()),
+        (None, Some(first)) => Err(format!(
+            "{} cannot be read by this user: give a copy with --kernel, or sudo chmod +r {0}",
+            first.image.display()
+        )),
+        (None, None) => Err("no kernel with modules is installed: apt-get install \
+                             linux-image-amd64, or give one with --kernel"
+            .to_owned()),
     }
-    of_image(given).map_err(|error| format!("--kernel {}: {error}", given.display()))
+}
+
+fn can_be_read(kernel: &Kernel) -> bool {
+    File::open(&kernel.image).is_ok()
+}
+
+/// The newest kernel of a version that is installed or unpacked.
+fn of_version(version: &str, cache: &Path) -> Result<Kernel> {
+    let known = known(cache);
+    let fitting = known.iter().filter(|it| is_of_version(&it.kernel.release, version));
+    let mut fitting = fitting.map(|it| &it.kernel);
+    if let Some(kernel) = fitting.clone().find(|kernel| can_be_read(kernel)) {
+        return Ok(kernel.clone());
+    }
+    if let Some(kernel) = fitting.next() {
+        let image = kernel.image.display();
+        return Err(format!("{image} cannot be read by this user: sudo chmod +r {image}"));
+    }
+    let releases: Vec<&str> = known.iter().map(|it| it.kernel.release.as_str()).collect();
+    let there = if releases.is_empty() { "none".to_owned() } else { releases.join(", ") };
+    Err(format!(
+        "there is none of this version (there are: {there}): fsdyno kernel fetch {version}"
+    ))
+}
+
+/// Whether a release is of a version: `6.1.0-18-amd64` is of 6, 6.1 and 6.1.0, not of 6.10.
+#[must_use]
+pub fn is_of_version(release: &str, version: &str) -> bool {
+    let is_end = |rest: &str| !rest.starts_with(|c: char| c.is_ascii_alphanumeric());
+    release.strip_prefix(version).is_some_and(is_end)
 }
 
 /// The kernel of an unpacked package.
-fn below(root: &Path) -> Result<Kernel> {
-    let boot = fs::read_dir(root.join("boot")).into_iter().flatten().flatten();
+///
+/// # Errors
+/// There is none, or it has no modules.
+pub fn below(root: &Path) -> Result<Kernel> {
+    let entries = |directory: PathBuf| {
+        let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+        entries.map(|entry| entry.path()).collect::<Vec<PathBuf>>()
+    };
     let is_image = |path: &PathBuf| {
         path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("vmlinuz-"))
     };
-    let mut images: Vec<PathBuf> = boot.map(|entry| entry.path()).filter(is_image).collect();
+    let in_boot = entries(root.join("boot")).into_iter().filter(is_image);
+    let beside = entries(root.join("lib/modules")).into_iter().map(|it| it.join("vmlinuz"));
+    let mut images: Vec<PathBuf> = in_boot.chain(beside.filter(|path| path.is_file())).collect();
     images.sort_unstable();
-    let image = images.pop().ok_or("the package holds no kernel (a linux-image package does)")?;
+    let image = images
+        .pop()
+        .ok_or("the package holds no kernel (linux-image packages do, and kernel-core)")?;
     of_image(&image)
 }
 
@@ -108,7 +172,7 @@ fn of_image(path: &Path) -> Result<Kernel> {
         .and_then(|file| file.take(64 << 10).read_to_end(&mut start))
         .map_err(|error| error.to_string())?;
     if !image::is_kernel_image(&start) {
-        return Err("it is no kernel image of x86 (a vmlinuz) and no .deb".to_owned());
+        return Err("it is no kernel image of x86 (a vmlinuz), no .deb and no .rpm".to_owned());
     }
     let release = image::release(&start).ok_or("it does not say its release")?;
     let modules = modules_of(&release, path).ok_or_else(|| {
@@ -129,8 +193,9 @@ fn modules_of(release: &str, image: &Path) -> Option<PathBuf> {
     candidates.find(|directory| directory.join("kernel").is_dir())
 }
 
-/// Numbers count as numbers: 6.9 is older than 6.12.
-fn version_key(release: &str) -> Vec<u64> {
+/// What releases are ordered by. Numbers count as numbers: 6.9 is older than 6.12.
+#[must_use]
+pub fn version_key(release: &str) -> Vec<u64> {
     let parts = release.split(|c: char| !c.is_ascii_digit());
     parts.filter_map(|part| part.parse().ok()).collect()
 }
@@ -194,11 +259,29 @@ mod tests {
         for (name, words) in [
             ("text", "no kernel image"),
             ("missing", "No such file"),
-            ("x.deb", "no Debian package"),
-            ("x.rpm", "rpm2archive"),
+            ("x.deb", "neither a Debian package"),
+            ("x.rpm", "nor an RPM"),
         ] {
-            let error = choose(Some(&path(name)), directory.path()).unwrap_err();
+            let choice = KernelChoice::parse(&path(name).display().to_string()).unwrap();
+            let error = choose(Some(&choice), directory.path()).unwrap_err();
             assert!(error.contains(words), "{error}");
+        }
+        let none = KernelChoice::parse("1.0").unwrap();
+        let error = choose(Some(&none), directory.path()).unwrap_err();
+        assert!(error.contains("fsdyno kernel fetch 1.0"), "{error}");
+    }
+
+    #[test]
+    fn a_version_is_whole_numbers() {
+        for (release, version, is_of) in [
+            ("6.1.0-18-amd64", "6.1", true),
+            ("6.1.0-18-amd64", "6.1.0-18-amd64", true),
+            ("6.12.95+deb12-amd64", "6.12.95", true),
+            ("6.12.95+deb12-amd64", "6.1", false),
+            ("6.1.0-18-amd64", "6.1.0-1", false),
+            ("6.1rc1", "6.1", false),
+        ] {
+            assert_eq!(is_of_version(release, version), is_of, "{release} {version}");
         }
     }
 

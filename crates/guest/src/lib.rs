@@ -7,6 +7,8 @@
 //! | [`kernel`] | which kernels there are, and where their modules lie |
 //! | [`image`] | the ELF inside a compressed kernel image |
 //! | [`package`] | the kernel inside a distribution's package |
+//! | [`rpm`] | the files in an RPM package |
+//! | [`fetch`] | a kernel's package, by the distribution's package manager |
 //! | [`elf`] | what a program, a library, a module or a kernel says of itself |
 //! | [`libraries`] | the libraries that a program needs |
 //! | [`modules`] | the modules that a driver needs, in order |
@@ -26,6 +28,7 @@ pub mod channel;
 pub mod console;
 pub mod cpio;
 pub mod elf;
+pub mod fetch;
 pub mod image;
 pub mod initramfs;
 pub mod inside;
@@ -35,6 +38,7 @@ pub mod machine;
 pub mod modules;
 pub mod package;
 pub mod qemu;
+pub mod rpm;
 pub mod virtual_time;
 
 /// A sentence for every error: what failed, on what, what to try.

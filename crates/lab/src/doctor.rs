@@ -9,8 +9,9 @@ use fsdyno_model::units::human_bytes;
 use fsdyno_sys::{caches, file, kernel, process};
 use serde::Serialize;
 
+use crate::filesystem::{self, FilesystemDef};
 use crate::readiness::nearest_existing;
-use crate::{environment, filesystem, tools};
+use crate::{environment, tools};
 
 /// How something stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -46,17 +47,32 @@ impl Check {
         Check { status: Status::Warn, mend: Some(mend.to_owned()), ..Check::ok(name, detail) }
     }
 
+    /// Missing where it is needed, and a warning elsewhere.
+    fn lack(name: &str, detail: impl Into<String>, mend: &str, is_needed: bool) -> Check {
+        let status = if is_needed { Status::Missing } else { Status::Warn };
+        Check { status, ..Check::warn(name, detail, mend) }
+    }
+
     fn missing(name: &str, detail: impl Into<String>, mend: &str) -> Check {
         Check { status: Status::Missing, ..Check::warn(name, detail, mend) }
     }
 }
 
-/// Looks at everything; images would lie in `image_dir`.
+/// Looks at everything; images would lie in `image_dir`. What a filesystem lacks is missing where it is among
+/// `asked`, and a warning elsewhere.
 #[must_use]
-pub fn checks(image_dir: &Path) -> Vec<Check> {
+pub fn checks(image_dir: &Path, asked: &[&FilesystemDef]) -> Vec<Check> {
     let mut checks = vec![root(), loop_devices()];
-    checks.extend(filesystem::ALL.iter().map(|filesystem| kernel_filesystem(filesystem)));
-    checks.extend(tools::all().iter().map(tool));
+    let is_asked = |it: &FilesystemDef| asked.iter().any(|own| own.info.name == it.info.name);
+    for filesystem in filesystem::ALL {
+        checks.push(kernel_filesystem(filesystem, is_asked(filesystem)));
+    }
+    let needed: Vec<&str> =
+        asked.iter().flat_map(|filesystem| filesystem.tools).map(|tool| tool.name).collect();
+    for tool in tools::all() {
+        let is_needed = needed.contains(&tool.name) || tools::SIGNATURE_READERS.contains(&tool);
+        checks.push(self::tool(&tool, is_needed));
+    }
     checks.extend([drop_caches(), lockdown(), governor(), memory(), swap()]);
     checks.extend([free_space(image_dir), image_filesystem(image_dir)]);
     checks
@@ -80,23 +96,30 @@ fn loop_devices() -> Check {
     }
 }
 
-fn kernel_filesystem(filesystem: &filesystem::FilesystemDef) -> Check {
+fn kernel_filesystem(filesystem: &FilesystemDef, is_asked: bool) -> Check {
     let name = format!("kernel: {}", filesystem.info.name);
     match filesystem.kernel_support() {
         Ok(note) => Check::ok(&name, note.unwrap_or_else(|| "built in or loaded".to_owned())),
         Err(error) => {
             let driver = filesystem.drivers.last().unwrap_or(&filesystem.info.name);
             let mend = format!("modprobe {driver}, or measure it in guests: --in guest");
-            Check::warn(&name, error, &mend)
+            Check::lack(&name, error, &mend, is_asked)
         }
     }
 }
 
-fn tool(tool: &tools::ToolDef) -> Check {
+fn tool(tool: &tools::ToolDef, is_needed: bool) -> Check {
     let name = format!("tool: {}", tool.name);
     if !tools::is_installed(tool.name) {
         let advice = tools::install_advice(tool.name).unwrap_or_default();
-        return Check::missing(&name, "not installed", &advice);
+        let users = filesystem::ALL.iter().filter(|it| it.tools.contains(tool));
+        let users: Vec<&str> = users.map(|it| it.info.name).collect();
+        let detail = if users.is_empty() {
+            "not installed".to_owned()
+        } else {
+            format!("not installed: {} cannot be measured", users.join(", "))
+        };
+        return Check::lack(&name, detail, &advice, is_needed);
     }
     match tools::version(tool) {
         Some(version) => Check::ok(&name, version),
@@ -205,7 +228,7 @@ mod tests {
 
     #[test]
     fn every_gap_has_its_mending() {
-        let checks = checks(Path::new("/no/such/directory"));
+        let checks = checks(Path::new("/no/such/directory"), &[]);
         for check in &checks {
             assert!(!check.detail.is_empty(), "{check:?}");
             assert_eq!(check.status != Status::Ok, check.mend.is_some(), "{check:?}");
@@ -214,6 +237,23 @@ mod tests {
             let name = format!("kernel: {}", filesystem.info.name);
             assert_eq!(checks.iter().filter(|check| check.name == name).count(), 1);
         }
+    }
+
+    #[test]
+    fn only_what_was_asked_for_is_missing() {
+        let none = tools::ToolDef { name: "no-such-program", ..tools::SIGNATURE_READERS[0] };
+        assert_eq!(tool(&none, false).status, Status::Warn);
+        assert_eq!(tool(&none, true).status, Status::Missing);
+        let of_filesystem = FilesystemDef { drivers: &["no-such-driver"], ..*filesystem::ALL[0] };
+        assert_eq!(kernel_filesystem(&of_filesystem, false).status, Status::Warn);
+        assert_eq!(kernel_filesystem(&of_filesystem, true).status, Status::Missing);
+        let is_of_filesystem = |check: &&Check| {
+            check.name.starts_with("kernel: ")
+                || (check.name.starts_with("tool: ") && check.detail.contains("cannot be measured"))
+        };
+        let unasked = checks(Path::new("/var/tmp"), &[]);
+        let unasked: Vec<&Check> = unasked.iter().filter(is_of_filesystem).collect();
+        assert!(unasked.iter().all(|check| check.status != Status::Missing), "{unasked:?}");
     }
 
     #[test]

@@ -16,7 +16,7 @@ use crate::tools::ToolDef;
 use crate::{arguments, guard, stand, tools};
 
 /// Room that is left free beside the images, in bytes.
-const MARGIN_BYTES: u64 = 64 << 20;
+pub const MARGIN_BYTES: u64 = 64 << 20;
 
 /// Whether a target can be measured.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -219,7 +219,11 @@ fn emulated(name: &str, size_bytes: u64, conditions: &Conditions) -> Result<(), 
     check::fast_enough(&model, &overhead).map_err(refuse)
 }
 
-fn room_for_images(image_bytes: u64, image_dir: &Path) -> Result<(), Readiness> {
+/// Whether the directory of the images can hold that much.
+///
+/// # Errors
+/// Why it cannot.
+pub fn room_for_images(image_bytes: u64, image_dir: &Path) -> Result<(), Readiness> {
     usable_directory(image_dir).map_err(refuse)?;
     let existing = nearest_existing(image_dir);
     let space = file::free_space(existing).map_err(|error| refuse(error.to_string()))?;
@@ -257,8 +261,8 @@ mod tests {
     fn target(filesystem: &str, mkfs: &[&str], device: DeviceSpec) -> TargetSpec {
         let mkfs = mkfs.iter().map(|word| (*word).to_owned()).collect();
         let (filesystem, mount) = (filesystem.to_owned(), String::new());
-        let (journal, age) = (None, None);
-        let fresh = FreshSpec { filesystem, mkfs, mount, device, journal, age };
+        let (journal, age, kernel) = (None, None, None);
+        let fresh = FreshSpec { filesystem, mkfs, mount, device, journal, age, kernel };
         let ground = Ground::Fresh(fresh);
         TargetSpec { label: "t".to_owned(), ground }
     }

@@ -26,7 +26,7 @@ use fsdyno_sys::mount;
 use crate::command::{self, CommandError, CommandSpec};
 use crate::device::image::Contents;
 use crate::device::{self, Device};
-use crate::filesystem::{self, FilesystemDef, MemberNames, Members, Verdict};
+use crate::filesystem::{self, FilesystemDef, Fsck, MemberNames, Members, Verdict};
 use crate::quiesce::{self, Patience, QuiesceError, Quiesced};
 use crate::snapshot::{KeepOn, Snapshot};
 use crate::workspace::Workspace;
@@ -401,7 +401,7 @@ impl<'w> Stand<'w> {
     }
 
     /// Checks the unmounted filesystem without writing; the flag tells whether it is clean. `None` for
-    /// a directory.
+    /// a directory, and for a filesystem that no program checks.
     ///
     /// # Errors
     /// Stage `fsck`, where the check itself could not be done.
@@ -411,11 +411,12 @@ impl<'w> Stand<'w> {
         if fresh.mounted {
             return Err(StageError::failed("fsck", "the filesystem is still mounted"));
         }
-        let spec = (fresh.definition.fsck)(fresh.members());
+        let Fsck::Program { command, meaning } = fresh.definition.fsck else { return Ok(None) };
+        let spec = command(fresh.members());
         let finished = command::run(&spec, limit)
             .map_err(|error| StageError::of_command("fsck", &error, limit, &self.limits))?;
         let (verdict, meaning) = match finished.exit_code {
-            Some(code) => (fresh.definition.fsck_meaning)(code),
+            Some(code) => meaning(code),
             None => (Verdict::Operational, "ended by a signal"),
         };
         if verdict == Verdict::Operational {
@@ -428,6 +429,19 @@ impl<'w> Stand<'w> {
         let record =
             FsckRecord { command: spec.to_string(), exit_code: finished.exit_code, meaning };
         Ok(Some((record, clean)))
+    }
+
+    /// That no program checks its filesystem, where that is so.
+    #[must_use]
+    pub fn unchecked(&self) -> Option<Warning> {
+        let Base::Fresh(fresh) = &self.base else { return None };
+        let Fsck::Missing(why) = fresh.definition.fsck else { return None };
+        Some(Warning {
+            code: "no-fsck".to_owned(),
+            message: format!("{} was not checked: {why}", fresh.definition.info.name),
+            advice: "what the workload left is read back after the trial, and a loss is a failure"
+                .to_owned(),
+        })
     }
 
     /// Unmounts, detaches, deletes. Doing it again does nothing.

@@ -34,6 +34,13 @@ pub const JFSUTILS: Package = Package::same("jfsutils");
 /// reiserfsprogs; Fedora calls it otherwise.
 pub const REISERFSPROGS: Package =
     Package { debian: "reiserfsprogs", fedora: "reiserfs-utils", arch: "reiserfsprogs" };
+/// nilfs-tools; elsewhere nilfs-utils.
+pub const NILFS_TOOLS: Package =
+    Package { debian: "nilfs-tools", fedora: "nilfs-utils", arch: "nilfs-utils" };
+/// exfatprogs.
+pub const EXFATPROGS: Package = Package::same("exfatprogs");
+/// The programs of ntfs-3g.
+pub const NTFSPROGS: Package = Package { debian: "ntfs-3g", fedora: "ntfsprogs", arch: "ntfs-3g" };
 /// util-linux.
 pub const UTIL_LINUX: Package =
     Package { debian: "util-linux", fedora: "util-linux", arch: "util-linux" };

@@ -15,7 +15,7 @@ pub struct Environment {
     pub fsdyno_version: String,
     /// Host name.
     pub hostname: Option<String>,
-    /// Release of the kernel, as `uname -r`.
+    /// Release of the kernel, as `uname -r`; where targets have kernels of their own all of them, with commas.
     pub kernel_release: Option<String>,
     /// Build of the kernel, as `uname -v`.
     pub kernel_version: Option<String>,

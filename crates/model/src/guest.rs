@@ -86,15 +86,18 @@ pub enum Fault {
     Panic,
     /// It says nothing any more.
     Hang,
+    /// It takes memory until there is none.
+    Oom,
 }
 
 impl Fault {
-    /// Reads `panic` or `hang`.
+    /// Reads `panic`, `hang` or `oom`.
     #[must_use]
     pub fn parse(text: &str) -> Option<Fault> {
         match text {
             "panic" => Some(Fault::Panic),
             "hang" => Some(Fault::Hang),
+            "oom" => Some(Fault::Oom),
             _ => None,
         }
     }
@@ -149,6 +152,25 @@ pub struct VirtualTime {
     pub wall_ns: u64,
 }
 
+/// A kernel of guests as the result keeps it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct GuestKernel {
+    /// Its release, as `uname -r`.
+    pub release: Option<String>,
+    /// Its build, as `uname -v`.
+    pub version: Option<String>,
+    /// The image.
+    pub image: String,
+    /// XXH3 of the image, in hexadecimal digits.
+    pub hash: String,
+    /// XXH3 of the initial file system, in hexadecimal digits.
+    pub initramfs_hash: String,
+    /// Size of the initial file system in bytes.
+    pub initramfs_bytes: u64,
+    /// From the start of QEMU until a guest answered, at the start of the run, in nanoseconds.
+    pub boot_ns: u64,
+}
+
 /// A guest as the result keeps it: what its figures depend on besides the host.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct GuestFacts {
@@ -156,16 +178,9 @@ pub struct GuestFacts {
     pub qemu_version: String,
     /// Flags of QEMU, without the paths of a trial.
     pub qemu_flags: Vec<String>,
-    /// The kernel image.
-    pub kernel_image: String,
-    /// XXH3 of the kernel image, in hexadecimal digits.
-    pub kernel_hash: String,
-    /// XXH3 of the initial file system, in hexadecimal digits.
-    pub initramfs_hash: String,
-    /// Size of the initial file system in bytes.
-    pub initramfs_bytes: u64,
-    /// From the start of QEMU until the guest answered, at the start of the run, in nanoseconds.
-    pub boot_ns: u64,
+    /// The kernels, each once, in the order of the targets that have them.
+    #[serde(default)]
+    pub kernels: Vec<GuestKernel>,
     /// Facts of the host, which is not measured: its kernel, processors and memory.
     pub host: BTreeMap<String, String>,
 }

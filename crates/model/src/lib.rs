@@ -29,6 +29,7 @@
 //! | [`audit`] | whether targets were measured under the same conditions |
 //! | [`environment`] | where it was measured |
 //! | [`place`] | on the host or in guests, by whose clock |
+//! | [`kernel`] | which kernel a guest boots, as users write it |
 //! | [`guest`] | what a guest is told and what it answers |
 //! | [`wire`] | what the phase runner is told and what it answers |
 //! | [`metric`] | the list of metrics and how each is read off a record |
@@ -56,6 +57,7 @@ pub mod environment;
 pub mod guest;
 pub mod info;
 pub mod io_graph;
+pub mod kernel;
 pub mod ladder;
 pub mod metric;
 pub mod noise;

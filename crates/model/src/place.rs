@@ -2,10 +2,11 @@
 //! never a matter of workloads or filesystems. How a guest is made is left to the crate `guest`.
 
 use std::fmt;
-use std::path::PathBuf;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+
+use crate::kernel::KernelChoice;
 
 /// Memory of a guest when nothing is said, in bytes.
 pub const DEFAULT_MEMORY_BYTES: u64 = 1 << 30;
@@ -133,8 +134,9 @@ pub struct Place {
     /// An instruction takes 2 to this power nanoseconds of virtual time.
     #[serde(default)]
     pub shift: u8,
-    /// Kernel of the guest: a kernel image or a package with one; null for one that is installed.
-    pub kernel: Option<PathBuf>,
+    /// Kernel of the guests whose target names none: a version, a kernel image or a package with one; null
+    /// for the newest that is installed.
+    pub kernel: Option<KernelChoice>,
     /// What carries out the guest's instructions; null for the fastest that works.
     pub accelerator: Option<Accelerator>,
     /// Memory of the guest, in bytes.
@@ -283,7 +285,7 @@ mod tests {
     #[test]
     fn settings_of_guests_need_guests() {
         assert!(Place::default().errors().is_empty());
-        let place = Place { kernel: Some(PathBuf::from("/k")), ..Place::default() };
+        let place = Place { kernel: Some(KernelChoice::parse("/k").unwrap()), ..Place::default() };
         assert!(place.errors()[0].contains("--in guest"));
         assert!(Place { kind: Where::Guest, ..place.clone() }.errors().is_empty());
         let small = Place { kind: Where::Guest, memory_bytes: 1, ..place };

@@ -153,6 +153,13 @@ impl Plan {
             ));
         }
         errors.extend(self.place.errors());
+        let own = self.targets.iter().filter(|target| target.kernel().is_some());
+        errors.extend(own.filter(|_| !self.place.is_guest()).map(|target| {
+            format!(
+                "{}: a kernel of its own is of guests: add --in guest (where = \"guest\" in a plan)",
+                target.label
+            )
+        }));
         if self.place.is_guest() && self.trace == TraceMode::All {
             errors.push("what guests do is not traced: leave out --trace all".to_owned());
         }

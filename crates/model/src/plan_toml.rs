@@ -22,6 +22,7 @@ use crate::age::{self, AgeSpec};
 use crate::device_toml;
 use crate::diagnostic::Diagnostic;
 use crate::info::{FilesystemInfo, Names};
+use crate::kernel::KernelChoice;
 use crate::param::{self, Params};
 use crate::place::{self, Accelerator, Clock, Place, Where};
 use crate::plan::Plan;
@@ -69,8 +70,18 @@ pub(crate) fn parse(text: &str, names: &Names<'_>) -> Result<Plan, Vec<Diagnosti
 /// Settings of `[plan]` that say where trials run.
 const PLACE_FIELDS: &[&str] = &["where", "clock", "shift", "kernel", "accelerator", "memory"];
 
-const TARGET_FIELDS: &[&str] =
-    &["label", "filesystem", "directory", "mkfs", "mount", "device", "log", "journal", "age"];
+const TARGET_FIELDS: &[&str] = &[
+    "label",
+    "filesystem",
+    "directory",
+    "mkfs",
+    "mount",
+    "device",
+    "log",
+    "journal",
+    "age",
+    "kernel",
+];
 
 /// A target as far as its fields could be read.
 #[derive(Default)]
@@ -83,6 +94,7 @@ struct TargetFields {
     device: Option<DeviceSpec>,
     journal: Option<JournalField>,
     age: Option<AgeSpec>,
+    kernel: Option<KernelChoice>,
     /// Where the age is written.
     age_span: Option<Range<usize>>,
     /// Whether there is a field that a directory cannot have.
@@ -200,7 +212,10 @@ impl Reader<'_> {
                 let read = text.and_then(|it| self.toml.keep(value.span(), Clock::parse(&it)));
                 place.clock = read.unwrap_or(place.clock);
             }
-            "kernel" => place.kernel = text.map(PathBuf::from),
+            "kernel" => {
+                let read = text.map(|it| KernelChoice::parse(&it));
+                place.kernel = read.and_then(|read| self.toml.keep(value.span(), read));
+            }
             "accelerator" => {
                 let read = text.map(|it| Accelerator::parse(&it));
                 place.accelerator = read.and_then(|read| self.toml.keep(value.span(), read));
@@ -256,6 +271,7 @@ impl Reader<'_> {
             device: fields.device.unwrap_or(DeviceSpec::LoopImage { size_bytes: None }),
             journal,
             age: fields.age,
+            kernel: fields.kernel,
         };
         let mut target =
             TargetSpec { label: fields.label.unwrap_or_default(), ground: Ground::Fresh(fresh) };
@@ -296,6 +312,10 @@ impl Reader<'_> {
                     fields.age_span = Some(key.span());
                     fields.age = (self.toml.text(value))
                         .and_then(|text| self.toml.keep(value.span(), AgeSpec::parse(&text)));
+                }
+                "kernel" => {
+                    fields.kernel = (self.toml.text(value))
+                        .and_then(|text| self.toml.keep(value.span(), KernelChoice::parse(&text)));
                 }
                 "log" | "journal" => {
                     let keyword = name.to_owned();

@@ -2,7 +2,7 @@
 //! command line,
 //!
 //! ```text
-//! [LABEL=]FS[+log|+journal][/MKFS OPTIONS][:MOUNT OPTIONS][~AGE][@DEVICE]
+//! [LABEL=]FS[+log|+journal][/MKFS OPTIONS][:MOUNT OPTIONS][~AGE][@DEVICE][@kernel=KERNEL]
 //! [LABEL=]dir:PATH
 //! ```
 //!
@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 use crate::age::{self, AgeSpec};
 pub use crate::device::{ArrayKind, ArraySpec, DeviceSpec};
 use crate::info::Names;
+use crate::kernel::{self, KernelChoice};
 
 /// What lies under the workload.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -49,6 +50,9 @@ pub struct FreshSpec {
     /// What is done to it before the workload begins.
     #[serde(default)]
     pub age: Option<AgeSpec>,
+    /// Which kernel its guests boot; that of the plan when absent.
+    #[serde(default)]
+    pub kernel: Option<KernelChoice>,
 }
 
 impl FreshSpec {
@@ -88,6 +92,15 @@ impl TargetSpec {
         }
     }
 
+    /// The kernel that it names for its guests.
+    #[must_use]
+    pub fn kernel(&self) -> Option<&KernelChoice> {
+        match &self.ground {
+            Ground::Fresh(fresh) => fresh.kernel.as_ref(),
+            Ground::Directory { .. } => None,
+        }
+    }
+
     /// The text that [`TargetSpec::parse`] reads back to the same ground. A journal on a device of
     /// the user's, which only a plan can name, is shown as `+log=DEVICE`.
     #[must_use]
@@ -116,6 +129,9 @@ impl TargetSpec {
         if fresh.device != image {
             text.push_str(&format!("@{}", fresh.device));
         }
+        if let Some(kernel) = &fresh.kernel {
+            text.push_str(&format!("{}{kernel}", kernel::MARK));
+        }
         text
     }
 
@@ -135,14 +151,15 @@ impl TargetSpec {
             let ground = Ground::Directory { path: PathBuf::from(path) };
             return Ok(TargetSpec { label: label.unwrap_or(rest).to_owned(), ground });
         }
-        let pieces = split_pieces(rest);
+        let (before, kernel) = kernel::split(rest);
+        let pieces = split_pieces(before);
         let (name, suffix) = match pieces.filesystem.split_once('+') {
             Some((name, suffix)) => (name, Some(suffix)),
             None => (pieces.filesystem.as_str(), None),
         };
         if name.is_empty() {
             return Err(format!(
-                "`{text}` names no filesystem: write FS[/MKFS OPTIONS][:MOUNT OPTIONS][~AGE][@DEVICE]"
+                "`{text}` names no filesystem: write FS[/MKFS OPTIONS][:MOUNT OPTIONS][~AGE][@DEVICE][@kernel=KERNEL]"
             ));
         }
         let info = names.filesystem(name)?;
@@ -175,6 +192,7 @@ impl TargetSpec {
             device,
             journal,
             age: pieces.age.as_deref().map(AgeSpec::parse).transpose()?,
+            kernel: kernel.map(KernelChoice::parse).transpose()?,
         };
         let label = label.unwrap_or(rest).to_owned();
         Ok(TargetSpec { label, ground: Ground::Fresh(fresh) })
@@ -428,6 +446,11 @@ mod tests {
         assert_eq!((label.as_str(), spec.age.unwrap().kind()), ("old", "compilebench"));
         assert!(spec.journal.is_some());
         assert_eq!(fresh("ext3~churn(age=3)").0, "ext3~churn(age=3)");
+        let (label, spec) = fresh("xfs+log:noatime@loop:1GiB@kernel=6.12");
+        assert_eq!(label, "xfs+log:noatime@loop:1GiB@kernel=6.12");
+        assert_eq!(spec.kernel.unwrap().version(), Some("6.12"));
+        assert_eq!(spec.device, DeviceSpec::LoopImage { size_bytes: Some(1 << 30) });
+        assert_eq!(fresh("new=ext3@kernel=/boot/a@b").1.kernel.unwrap().to_string(), "/boot/a@b");
     }
 
     #[test]
@@ -456,6 +479,7 @@ mod tests {
             ("ext3~churn(age=3", "not closed"),
             ("ext3~churns@/dev/sdb", "did you mean `churn`"),
             ("ext3@loop~churn", "is not a device"),
+            ("ext3@kernel=", "is no kernel"),
             ("dir:/mnt~churn(age=3)", "a directory cannot be aged"),
         ] {
             let error = TargetSpec::parse(text, &NAMES).unwrap_err();
@@ -472,6 +496,9 @@ mod tests {
             r"ext3/-E root_owner=0\:0",
             "ext3:noatime@crypt(raid1(/dev/sdb,/dev/sdc))",
             "dir:/tmp",
+            "dir:/tmp/a@kernel=6.1",
+            "ext3~churn@/dev/sdb@kernel=6.1",
+            r"ext3:x=a\@kernel=1@kernel=/b/c.deb",
         ] {
             let target = TargetSpec::parse(text, &NAMES).unwrap();
             assert_eq!(TargetSpec::parse(&target.to_string(), &NAMES).unwrap(), target, "{target}");
@@ -485,7 +512,7 @@ mod tests {
         }
 
         #[test]
-        fn what_is_accepted_reads_back(text in "(a=)?(ext3|xfs|btrfs)(/[-a-z0-9=:@\\\\ ]{0,12})?(:[a-z=,:@\\\\]{0,10})?(@/dev/[a-z]{1,4})?") {
+        fn what_is_accepted_reads_back(text in "(a=)?(ext3|xfs|btrfs)(/[-a-z0-9=:@\\\\ ]{0,12})?(:[a-z=,:@\\\\]{0,10})?(@/dev/[a-z]{1,4})?(@kernel=[0-9./a-z@\\\\]{0,6})?") {
             if let Ok(target) = TargetSpec::parse(&text, &NAMES) {
                 let again = TargetSpec::parse(&target.to_string(), &NAMES);
                 proptest::prop_assert_eq!(again.map(|t| t.ground), Ok(target.ground), "{}", text);

@@ -115,6 +115,7 @@ fn plan() -> Plan {
             device: DeviceSpec::LoopImage { size_bytes: None },
             journal: None,
             age: None,
+            kernel: None,
         }),
     };
     let workload = WorkloadSpec {

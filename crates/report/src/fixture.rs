@@ -106,6 +106,7 @@ fn plan(labels: &[&str], trials: u32) -> Plan {
             device: DeviceSpec::LoopImage { size_bytes: None },
             journal: None,
             age: None,
+            kernel: None,
         }),
     };
     let workload = WorkloadSpec {

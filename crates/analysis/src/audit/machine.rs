@@ -1,8 +1,11 @@
 //! Rules about the machine: one kernel, its settings and the versions of the tools. Within a run they
-//! are the same by construction; they are told, since between runs they are not.
+//! are the same by construction, but where targets name kernels of their own; they are told, since between
+//! runs they are not.
+
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::subject::{Fact, Subject};
-use super::{Rule, fine, unfair};
+use super::{Asked, Compared, Judged, Rule, fine, note, unfair};
 
 /// The rules.
 pub static RULES: &[Rule] = &[
@@ -11,9 +14,11 @@ pub static RULES: &[Rule] = &[
         title: "kernel",
         reason: "Filesystems change with every kernel. ext2 and ext3 are served by the driver of ext4 on most.",
         source: "uname(2), /proc/filesystems",
-        judged: "Not comparable where they differ, which happens only in merged runs.",
+        asked: Asked::Kernel,
+        judged: "A note where targets name their kernels and every filesystem has every kernel: then kernels are what is compared. Not comparable otherwise: one filesystem has a newer kernel than another, or runs were merged.",
         read: |subject| {
-            let release = subject.environment.kernel_release.as_ref()?;
+            let own = subject.device("kernel_release").map(|fact| fact.shown);
+            let release = own.or_else(|| subject.environment.kernel_release.clone())?;
             let driver =
                 subject.device("filesystem_driver").filter(|it| it.key != subject.filesystem());
             let shown = match driver {
@@ -22,7 +27,7 @@ pub static RULES: &[Rule] = &[
             };
             Some(Fact::keyed(shown, release.as_str()))
         },
-        judge: |_| unfair("one kernel was compared with another"),
+        judge: kernels,
         ..Rule::USUAL
     },
     Rule {
@@ -46,6 +51,22 @@ pub static RULES: &[Rule] = &[
         ..Rule::USUAL
     },
 ];
+
+/// Whether kernels are what is compared, or disturb the comparison of filesystems.
+fn kernels(compared: &Compared<'_>) -> Judged {
+    let mut of_filesystems: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+    for (subject, fact) in compared.known() {
+        of_filesystems.entry(subject.filesystem()).or_default().insert(&fact.key);
+    }
+    let mut sets = of_filesystems.values();
+    let first = sets.next();
+    let is_asked = compared.subjects.iter().any(|subject| subject.asked(Asked::Kernel));
+    if is_asked && sets.all(|kernels| Some(kernels) == first) {
+        note("kernels are compared")
+    } else {
+        unfair("one kernel was compared with another")
+    }
+}
 
 fn mkfs_version(subject: &Subject<'_>) -> Option<Fact> {
     let fresh = subject.fresh()?;

@@ -144,6 +144,7 @@ impl<'a> Subject<'a> {
             Asked::Device => fresh.device != DeviceSpec::LoopImage { size_bytes: None },
             Asked::Journal => fresh.journal.is_some(),
             Asked::Age => fresh.age.is_some(),
+            Asked::Kernel => fresh.kernel.is_some(),
         }
     }
 }

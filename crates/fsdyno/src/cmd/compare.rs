@@ -31,13 +31,14 @@ spaces is a line for the shell. It runs in an empty directory on the target:
   fsdyno compare ext4 xfs --copy ~/src --prepare 'make clean' --check 'test -x prog' -- make
   fsdyno compare ext4 btrfs -- 'tar xf /srv/linux.tar.xz && sync'
 
-TARGET is [LABEL=]FS[+log|+journal][/MKFS OPTIONS][:MOUNT OPTIONS][~AGE][@DEVICE], or
+TARGET is [LABEL=]FS[+log|+journal][/MKFS OPTIONS][:MOUNT OPTIONS][~AGE][@DEVICE][@kernel=KERNEL], or
 [LABEL=]dir:PATH for a directory on whatever is mounted there (needs no root). Without @DEVICE a
 fresh loop image is made for each trial; @disk:MODEL[:SIZE] is one that takes the time of another disk
 (fsdyno disk list), and @raid0, @raid1, @raid10, @lvm-stripe, @lvm-mirror, @crypt or @pool (btrfs) put
 devices together, as in @raid0(4GiB,/dev/sdb,chunk=64KiB) (docs/ARRAYS.md). AGE is what is done to the filesystem before the workload:
 churn[(utilisation=80%,age=3,sizes=agrawal|mail|postmark|uniform,fanout=16,appended=25%)] or
-compilebench[(trees=10,rounds=30)]. Examples:
+compilebench[(trees=10,rounds=30)]. KERNEL is that of its guests (--in guest): a version that fsdyno
+kernel list shows, an image, a .deb or an .rpm. Examples:
 
   fsdyno compare ext4 xfs btrfs
   fsdyno compare old=ext3:data=writeback,barrier=1 new=ext4
@@ -46,6 +47,7 @@ compilebench[(trees=10,rounds=30)]. Examples:
   fsdyno compare ext4 ext4~churn 'ext4~churn(utilisation=95%,age=5)' -w small-files
   fsdyno compare ext4@disk:hdd-7200-2007 xfs@disk:hdd-7200-2007
   fsdyno compare ext4@raid1 xfs@raid1 'btrfs/-d raid1 -m raid1@pool' --in guest
+  fsdyno compare ext4@kernel=6.1 ext4@kernel=6.12 --in guest
   fsdyno compare dir:/home dir:/mnt/nfs --workload compilebench:trees=10,runs=30
 
 Exit codes: 0 every trial completed, 1 some did not, or targets are not comparable under

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use fsdyno_guest::{accelerator, kernel, qemu};
 use fsdyno_lab::doctor::{self, Check, Status};
+use fsdyno_lab::filesystem::{self, FilesystemDef};
 
 use super::output;
 use crate::paths;
@@ -13,6 +14,10 @@ use crate::paths;
 /// Arguments of `fsdyno doctor`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
+    /// Filesystems that are to be measured: what they lack is an error, what others lack a warning
+    #[arg(value_name = "FILESYSTEM", conflicts_with = "noise", value_parser = known)]
+    filesystems: Vec<&'static FilesystemDef>,
+
     /// Directory of the images [default: /var/tmp]
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
@@ -35,6 +40,11 @@ pub struct Args {
     json: bool,
 }
 
+fn known(name: &str) -> Result<&'static FilesystemDef, String> {
+    let found = filesystem::by_name(name);
+    found.ok_or_else(|| "no filesystem of the catalogue: fsdyno list filesystems".to_owned())
+}
+
 impl Args {
     /// Does it; false when something is missing.
     ///
@@ -45,7 +55,7 @@ impl Args {
         if self.noise {
             return self.measure_noise(&directory);
         }
-        let mut checks = doctor::checks(&directory);
+        let mut checks = doctor::checks(&directory, &self.filesystems);
         checks.push(block_traces());
         checks.push(guests());
         let complete = checks.iter().all(|check| check.status != Status::Missing);

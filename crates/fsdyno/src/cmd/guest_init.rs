@@ -175,5 +175,12 @@ fn do_fault(fault: Fault, voice: &Voice) {
                 std::thread::park();
             }
         }
+        Fault::Oom => {
+            let mut taken: Vec<Vec<u8>> = Vec::new();
+            // Written to, so that they are not only promised.
+            loop {
+                taken.push(vec![1; 1 << 20]);
+            }
+        }
     }
 }

@@ -12,6 +12,7 @@ mod doctor;
 mod dry_run;
 mod guest_init;
 mod history;
+mod kernel;
 mod list;
 mod man;
 mod merge;
@@ -76,6 +77,8 @@ pub enum Verb {
     List(list::Args),
     /// List, check and serve models of disks
     Disk(disk::Args),
+    /// List and fetch kernels for guests
+    Kernel(kernel::Args),
     /// Make a dataset for compilebench
     Dataset(dataset::Args),
     /// Say what this machine can do and how to mend what it cannot
@@ -119,6 +122,7 @@ impl Verb {
             Verb::Runs(args) => args.execute(),
             Verb::List(args) => args.execute(),
             Verb::Disk(args) => args.execute(),
+            Verb::Kernel(args) => args.execute(),
             Verb::Dataset(args) => args.execute(),
             Verb::Doctor(args) => args.execute(),
             Verb::Selftest(args) => args.execute(),

@@ -8,6 +8,7 @@ use anyhow::Context as _;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 use fsdyno_model::audit::{Fairness, WorkloadAudit};
+use fsdyno_model::kernel::KernelChoice;
 use fsdyno_model::outcome::{NOT_STARTED, Outcome};
 use fsdyno_model::place::{Accelerator, Clock, Where, parse_shift};
 use fsdyno_model::plan::Plan;
@@ -132,10 +133,11 @@ pub struct PlaceArgs {
     #[arg(long, value_name = "N", value_parser = parse_shift)]
     pub shift: Option<u8>,
 
-    /// Kernel of the guests: a kernel image, or a .deb that is unpacked and not installed
+    /// Kernel of the guests whose target names none: a version (6.12), of which the newest is taken that
+    /// fsdyno kernel list shows; a kernel image; a .deb or .rpm, which is unpacked and not installed
     /// [default: the newest that is installed]
-    #[arg(long, value_name = "FILE")]
-    pub kernel: Option<PathBuf>,
+    #[arg(long, value_name = "VERSION|FILE", value_parser = KernelChoice::parse)]
+    pub kernel: Option<KernelChoice>,
 
     /// What carries out the guests' instructions [default: kvm where it works]
     #[arg(long, value_name = "kvm|tcg", value_parser = Accelerator::parse)]

@@ -2,6 +2,7 @@
 //! it began on. Its trials are compared with each other, so that neither kernel nor processor may change.
 
 use fsdyno_model::environment::Environment;
+use fsdyno_model::guest::GuestFacts;
 use fsdyno_model::record::Warning;
 use fsdyno_sys::kernel;
 
@@ -51,6 +52,28 @@ impl Machine {
 /// Bad input, where kernel or processor are others than those that it began with.
 pub fn go_on_here(run: &mut StoredRun, finished: usize) -> anyhow::Result<bool> {
     note(run, finished, &Machine::here())
+}
+
+/// Whether the guests of a run that is resumed are those that it began with.
+///
+/// # Errors
+/// Bad input, where a kernel or QEMU is another.
+pub fn check_guests(run: &StoredRun, here: &Environment) -> anyhow::Result<()> {
+    let (Some(known), Some(here)) = (&run.environment.guest, &here.guest) else { return Ok(()) };
+    let told = |facts: &GuestFacts| {
+        let kernels = facts.kernels.iter().map(|kernel| {
+            format!("{} ({})", kernel.release.as_deref().unwrap_or("unknown"), kernel.hash)
+        });
+        format!("QEMU {}, {}", facts.qemu_version, kernels.collect::<Vec<_>>().join(", "))
+    };
+    let (known, here) = (told(known), told(here));
+    if known == here {
+        return Ok(());
+    }
+    Err(bad_input(format!(
+        "run {} cannot go on here: its guests were {known} and are {here}. Name the kernel that it began with, or begin a new run and compare the two with fsdyno diff",
+        run.id
+    )))
 }
 
 fn note(run: &mut StoredRun, finished: usize, here: &Machine) -> anyhow::Result<bool> {

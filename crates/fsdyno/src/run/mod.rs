@@ -112,6 +112,9 @@ pub fn resume(run: &StoredRun, options: &RunOptions, store: &mut Store) -> anyho
     let mut run = run.clone();
     let is_elsewhere = boots::go_on_here(&mut run, done)?;
     let ground = Ground::prepare(&run.id, &run.plan, options)?;
+    if let Some(guests) = &ground.guests {
+        boots::check_guests(&run, &guests.environment)?;
+    }
     if is_elsewhere {
         store.amend_run(&run)?;
     }

@@ -1,7 +1,7 @@
 //! A run in virtual time made again: each of its trials, beside what was recorded. Nothing is stored; how it
 //! is told is left to the verb.
 
-use fsdyno_model::guest::GuestFacts;
+use fsdyno_model::guest::{GuestFacts, GuestKernel};
 use fsdyno_model::outcome::Outcome;
 use fsdyno_model::plan::Plan;
 use fsdyno_model::record::{Role, TrialRecord};
@@ -197,12 +197,21 @@ fn shown(value: &impl Serialize) -> String {
     }
 }
 
+/// One hash of each kernel, in their order.
+fn hashes(facts: &GuestFacts, hash: fn(&GuestKernel) -> &String) -> String {
+    facts.kernels.iter().map(|kernel| hash(kernel).as_str()).collect::<Vec<_>>().join(" ")
+}
+
 /// What virtual time depends on and is another here.
 fn changes(was: Option<&GuestFacts>, is: Option<&GuestFacts>) -> Vec<Change> {
     let (Some(was), Some(is)) = (was, is) else { return Vec::new() };
     let pairs = [
-        ("kernel_hash", was.kernel_hash.clone(), is.kernel_hash.clone()),
-        ("initramfs_hash", was.initramfs_hash.clone(), is.initramfs_hash.clone()),
+        ("kernel_hash", hashes(was, |kernel| &kernel.hash), hashes(is, |kernel| &kernel.hash)),
+        (
+            "initramfs_hash",
+            hashes(was, |kernel| &kernel.initramfs_hash),
+            hashes(is, |kernel| &kernel.initramfs_hash),
+        ),
         ("qemu_version", was.qemu_version.clone(), is.qemu_version.clone()),
         ("qemu_flags", was.qemu_flags.join(" "), is.qemu_flags.join(" ")),
     ];
@@ -249,9 +258,13 @@ mod tests {
 
     #[test]
     fn what_the_time_depends_on_is_compared() {
-        let was = GuestFacts { kernel_hash: "a".to_owned(), ..GuestFacts::default() };
+        let with = |hash: &str| {
+            let kernel = GuestKernel { hash: hash.to_owned(), ..GuestKernel::default() };
+            GuestFacts { kernels: vec![kernel], ..GuestFacts::default() }
+        };
+        let was = with("a");
         assert_eq!(changes(Some(&was), Some(&was)), []);
-        let is = GuestFacts { kernel_hash: "b".to_owned(), ..was.clone() };
+        let is = with("b");
         assert_eq!(changes(Some(&was), Some(&is))[0].name, "kernel_hash");
     }
 }

@@ -260,6 +260,7 @@ mod tests {
             device: DeviceSpec::LoopImage { size_bytes: None },
             journal: None,
             age: None,
+            kernel: None,
         });
         let untraced = schedule(&plan);
         for (mode, extra) in [(TraceMode::None, 0), (TraceMode::All, 0), (TraceMode::Explain, 2)] {

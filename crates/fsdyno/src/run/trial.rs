@@ -306,7 +306,10 @@ impl Trial<'_, '_> {
         let begin = clock::now_ns();
         let checked = stand.fsck()?;
         let elapsed_ns = clock::now_ns() - begin;
-        let Some((fsck, clean)) = checked else { return Ok(()) };
+        let Some((fsck, clean)) = checked else {
+            self.record.warnings.extend(stand.unchecked());
+            return Ok(());
+        };
         let mut phase = PhaseRecord::new("fsck", "elapsed_s");
         phase.elapsed_return_ns = elapsed_ns;
         self.record.phases.push(phase);

@@ -119,4 +119,7 @@ fn doctor_answers() {
     for name in ["ext4", "xfs", "btrfs", "loop"] {
         assert!(names.iter().any(|one| one.contains(name)), "{name}: {names:?}");
     }
+    let refused = sandbox.run(["doctor", "ext5"]);
+    refused.assert_code(2);
+    assert!(refused.stderr.contains("list filesystems"), "{}", refused.stderr);
 }

@@ -27,6 +27,7 @@ mod gave_up;
 mod guest;
 mod hanging;
 mod interruption;
+mod kernels;
 mod kill;
 mod memory;
 mod open_loop;

@@ -252,6 +252,7 @@ fn what_could_not_be_traced_is_told_and_nothing_fails() {
         device: DeviceSpec::LoopImage { size_bytes: None },
         journal: None,
         age: None,
+        kernel: None,
     };
     let target = TargetSpec { label: "ext4".to_owned(), ground: Ground::Fresh(fresh) };
     let (label, kind) = ("postmark".to_owned(), "postmark".to_owned());

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use fsdyno_model::info::FilesystemInfo;
 
-use super::{FilesystemDef, MemberNames, Members, Verdict};
+use super::{FilesystemDef, Fsck, MemberNames, Members, Verdict, on_device, told};
 use crate::arguments::{MAKES_NOTHING, MkfsOptions};
 use crate::command::{self, CommandError, CommandSpec};
 use crate::tools::{BTRFS_PROGS, ToolDef};
@@ -78,7 +78,6 @@ pub static DEF: FilesystemDef = FilesystemDef {
     },
     tools: TOOLS,
     min_size_bytes: 128 << 20,
-    min_journal_bytes: 0,
     drivers: &["btrfs"],
     mkfs: |members, user| {
         let make = CommandSpec::new("mkfs.btrfs", &["-f", "-q"]);
@@ -91,14 +90,13 @@ pub static DEF: FilesystemDef = FilesystemDef {
     mount_options: |members| {
         members.others.iter().map(|path| format!("device={}", path.display())).collect()
     },
-    fsck: |members| {
-        CommandSpec::new("btrfs", &["check", "--readonly"])
-            .arg(members.device.display().to_string())
+    fsck: Fsck::Program {
+        command: |members| on_device("btrfs", &["check", "--readonly"], members),
+        meaning: fsck_meaning,
     },
-    fsck_meaning,
     read_back,
     kernel_threads,
-    unrest: |_, _| None,
+    ..FilesystemDef::USUAL
 };
 
 /// btrfs-check(8) knows only success and failure.
@@ -115,9 +113,8 @@ fn read_back(
     mount_point: &Path,
     limit: Duration,
 ) -> Result<BTreeMap<String, String>, CommandError> {
-    let device = members.device.display().to_string();
-    let dump = CommandSpec::new("btrfs", &["inspect-internal", "dump-super"]).arg(device);
-    let mut found = parse_superblock(&command::run_checked(&dump, limit)?.stdout);
+    let dump = told("btrfs", &["inspect-internal", "dump-super"], members, limit)?;
+    let mut found = parse_superblock(&dump);
     let usage =
         CommandSpec::new("btrfs", &["filesystem", "df"]).arg(mount_point.display().to_string());
     found.extend(parse_profiles(&command::run_checked(&usage, limit)?.stdout));

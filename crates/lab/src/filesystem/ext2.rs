@@ -17,15 +17,12 @@ pub static DEF: FilesystemDef = FilesystemDef {
         external_journal: None,
     },
     tools: TOOLS,
-    min_size_bytes: 16 << 20,
-    min_journal_bytes: 0,
     drivers: &["ext2", "ext4"],
     mkfs: |members, user| ext_family::mkfs(MKFS, members, user),
     mkfs_options: ext_family::MKFS_OPTIONS,
-    mount_options: ext_family::mount_options,
-    fsck: ext_family::fsck,
-    fsck_meaning: ext_family::fsck_meaning,
+    fsck: ext_family::FSCK,
     read_back: ext_family::read_back,
     kernel_threads: ext_family::kernel_threads,
     unrest: ext_family::unrest,
+    ..FilesystemDef::USUAL
 };

@@ -22,10 +22,9 @@ pub static DEF: FilesystemDef = FilesystemDef {
     drivers: &["ext4"],
     mkfs: |members, user| ext_family::mkfs(MKFS, members, user),
     mkfs_options: ext_family::MKFS_OPTIONS,
-    mount_options: ext_family::mount_options,
-    fsck: ext_family::fsck,
-    fsck_meaning: ext_family::fsck_meaning,
+    fsck: ext_family::FSCK,
     read_back: ext_family::read_back,
     kernel_threads: ext_family::kernel_threads,
     unrest: ext_family::unrest,
+    ..FilesystemDef::USUAL
 };

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
-use super::{MemberNames, Members, Verdict, thread_pattern};
+use super::{Fsck, MemberNames, Members, Verdict, thread_pattern};
 use crate::arguments::{MAKES_NOTHING, MkfsOptions, NAMES_A_DEVICE};
 use crate::command::{self, CommandError, CommandSpec};
 use crate::tools::{E2FSPROGS, ToolDef};
@@ -72,13 +72,10 @@ fn block_size_argument(user: &[String]) -> Option<&str> {
     None
 }
 
-/// None: the superblock names the journal's device.
-pub fn mount_options(_: Members<'_>) -> Vec<String> {
-    Vec::new()
-}
-
 /// A check that changes nothing.
-pub fn fsck(members: Members<'_>) -> CommandSpec {
+pub const FSCK: Fsck = Fsck::Program { command: fsck, meaning: fsck_meaning };
+
+fn fsck(members: Members<'_>) -> CommandSpec {
     let mut check = CommandSpec::new("e2fsck", &["-fn"]);
     if let Some(journal) = members.journal {
         check = check.arg("-j").arg(journal.display().to_string());
@@ -87,7 +84,7 @@ pub fn fsck(members: Members<'_>) -> CommandSpec {
 }
 
 /// e2fsck(8): the code is a sum of bits; the worst counts.
-pub fn fsck_meaning(code: i32) -> (Verdict, &'static str) {
+fn fsck_meaning(code: i32) -> (Verdict, &'static str) {
     match code {
         0 => (Verdict::Clean, "no errors"),
         code if code & 128 != 0 => (Verdict::Operational, "a shared library is missing or broken"),

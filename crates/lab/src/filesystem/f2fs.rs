@@ -6,9 +6,11 @@ use std::time::Duration;
 
 use fsdyno_model::info::FilesystemInfo;
 
-use super::{FilesystemDef, MemberNames, Members, Verdict, thread_pattern};
+use super::{
+    FilesystemDef, Fsck, MemberNames, Members, Verdict, make, on_device, thread_pattern, told,
+};
 use crate::arguments::{MAKES_NOTHING, MkfsOptions, NAMES_A_DEVICE};
-use crate::command::{self, CommandError, CommandSpec};
+use crate::command::CommandError;
 use crate::tools::{F2FS_TOOLS, ToolDef};
 
 const TOOLS: &[ToolDef] = &[
@@ -38,21 +40,16 @@ pub static DEF: FilesystemDef = FilesystemDef {
     },
     tools: TOOLS,
     min_size_bytes: 64 << 20,
-    min_journal_bytes: 0,
     drivers: &["f2fs"],
-    mkfs: |members, user| {
-        let make = CommandSpec::new("mkfs.f2fs", &["-f", "-q"]);
-        vec![make.args(user).arg(members.device.display().to_string())]
-    },
+    mkfs: |members, user| make("mkfs.f2fs", &["-f", "-q"], members, user),
     mkfs_options: MKFS_OPTIONS,
-    mount_options: |_| Vec::new(),
-    fsck: |members| {
-        CommandSpec::new("fsck.f2fs", &["--dry-run"]).arg(members.device.display().to_string())
+    fsck: Fsck::Program {
+        command: |members| on_device("fsck.f2fs", &["--dry-run"], members),
+        meaning: fsck_meaning,
     },
-    fsck_meaning,
     read_back,
     kernel_threads,
-    unrest: |_, _| None,
+    ..FilesystemDef::USUAL
 };
 
 /// fsck.f2fs(8), and what its later versions share with fsck(8).
@@ -72,9 +69,7 @@ fn read_back(
     _mount_point: &Path,
     limit: Duration,
 ) -> Result<BTreeMap<String, String>, CommandError> {
-    let spec =
-        CommandSpec::new("dump.f2fs", &["-d", "1"]).arg(members.device.display().to_string());
-    Ok(parse_superblock(&command::run_checked(&spec, limit)?.stdout))
+    Ok(parse_superblock(&told("dump.f2fs", &["-d", "1"], members, limit)?))
 }
 
 /// What the superblock states and is a parameter, not a state.

@@ -6,9 +6,11 @@ use std::time::Duration;
 
 use fsdyno_model::info::FilesystemInfo;
 
-use super::{FilesystemDef, MemberNames, Members, Verdict, colon_fields};
+use super::{
+    FilesystemDef, Fsck, MemberNames, Members, Verdict, colon_fields, make, on_device, told,
+};
 use crate::arguments::{MAKES_NOTHING, MkfsOptions, NAMES_A_DEVICE};
-use crate::command::{self, CommandError, CommandSpec};
+use crate::command::CommandError;
 use crate::tools::{JFSUTILS, ToolDef};
 
 const TOOLS: &[ToolDef] = &[
@@ -34,23 +36,17 @@ pub static DEF: FilesystemDef = FilesystemDef {
         external_journal: None,
     },
     tools: TOOLS,
-    min_size_bytes: 16 << 20,
-    min_journal_bytes: 0,
     drivers: &["jfs"],
-    mkfs: |members, user| {
-        let make = CommandSpec::new("jfs_mkfs", &["-q"]);
-        vec![make.args(user).arg(members.device.display().to_string())]
-    },
+    mkfs: |members, user| make("jfs_mkfs", &["-q"], members, user),
     mkfs_options: MKFS_OPTIONS,
-    mount_options: |_| Vec::new(),
     // -n changes nothing; -f looks also where the journal was closed in good order.
-    fsck: |members| {
-        CommandSpec::new("jfs_fsck", &["-n", "-f"]).arg(members.device.display().to_string())
+    fsck: Fsck::Program {
+        command: |members| on_device("jfs_fsck", &["-n", "-f"], members),
+        meaning: fsck_meaning,
     },
-    fsck_meaning,
     read_back,
     kernel_threads,
-    unrest: |_, _| None,
+    ..FilesystemDef::USUAL
 };
 
 /// jfs_fsck(8).
@@ -73,8 +69,7 @@ fn read_back(
     _mount_point: &Path,
     limit: Duration,
 ) -> Result<BTreeMap<String, String>, CommandError> {
-    let spec = CommandSpec::new("jfs_tune", &["-l"]).arg(members.device.display().to_string());
-    Ok(parse_superblock(&command::run_checked(&spec, limit)?.stdout))
+    Ok(parse_superblock(&told("jfs_tune", &["-l"], members, limit)?))
 }
 
 fn parse_superblock(text: &str) -> BTreeMap<String, String> {

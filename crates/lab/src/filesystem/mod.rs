@@ -4,12 +4,15 @@
 //! To add a filesystem: one new file here, its `mod` line and its line in [`ALL`].
 
 mod btrfs;
+mod exfat;
 mod ext2;
 mod ext3;
 mod ext4;
 mod ext_family;
 mod f2fs;
 mod jfs;
+mod nilfs2;
+mod ntfs3;
 mod reiserfs;
 mod xfs;
 
@@ -20,7 +23,7 @@ use std::time::Duration;
 use fsdyno_model::info::FilesystemInfo;
 
 use crate::arguments::MkfsOptions;
-use crate::command::{CommandError, CommandSpec};
+use crate::command::{self, CommandError, CommandSpec};
 use crate::tools::ToolDef;
 
 /// Every filesystem that can be measured, in the order in which lists show them.
@@ -33,6 +36,9 @@ pub static ALL: &[&FilesystemDef] = &[
     &f2fs::DEF,
     &jfs::DEF,
     &reiserfs::DEF,
+    &nilfs2::DEF,
+    &exfat::DEF,
+    &ntfs3::DEF,
 ];
 
 /// The entry called `name`.
@@ -68,12 +74,26 @@ pub enum Verdict {
     Operational,
 }
 
+/// How a filesystem is checked after a trial.
+#[derive(Debug, Clone, Copy)]
+pub enum Fsck {
+    /// By a program that does not write.
+    Program {
+        /// The command.
+        command: fn(Members<'_>) -> CommandSpec,
+        /// What its exit code means, in words.
+        meaning: fn(i32) -> (Verdict, &'static str),
+    },
+    /// By none: why, in words that follow its name. That the contents are right is still read back.
+    Missing(&'static str),
+}
+
 /// A filesystem of the catalogue.
 #[derive(Debug)]
 pub struct FilesystemDef {
     /// What plans and lists know of it; its name is also the type for mounting.
     pub info: FilesystemInfo,
-    /// The programs that it takes: mkfs first, then fsck, then the reader of its superblock.
+    /// The programs that it takes: mkfs first, then fsck where there is one, then the reader of its superblock.
     pub tools: &'static [ToolDef],
     /// Smallest device on which mkfs makes it with its defaults, in bytes.
     pub min_size_bytes: u64,
@@ -87,10 +107,8 @@ pub struct FilesystemDef {
     pub mkfs_options: MkfsOptions,
     /// Mount options that it cannot do without.
     pub mount_options: fn(Members<'_>) -> Vec<String>,
-    /// The command that checks it without writing.
-    pub fsck: fn(Members<'_>) -> CommandSpec,
-    /// What the exit code of the check means, in words.
-    pub fsck_meaning: fn(i32) -> (Verdict, &'static str),
+    /// How it is checked.
+    pub fsck: Fsck,
     /// Its parameters as the superblock of the mounted filesystem has them. Each command has at most
     /// the given time.
     pub read_back: fn(Members<'_>, &Path, Duration) -> Result<Parameters, CommandError>,
@@ -129,6 +147,31 @@ impl MemberNames {
     }
 }
 
+/// The command that makes a filesystem on its one device, with the user's arguments behind its own.
+fn make(
+    program: &'static str,
+    own: &[&str],
+    members: Members<'_>,
+    user: &[String],
+) -> Vec<CommandSpec> {
+    vec![CommandSpec::new(program, own).args(user).arg(members.device.display().to_string())]
+}
+
+/// A command on the device of a filesystem.
+fn on_device(program: &'static str, own: &[&str], members: Members<'_>) -> CommandSpec {
+    CommandSpec::new(program, own).arg(members.device.display().to_string())
+}
+
+/// What a command on the device prints, within `limit`.
+fn told(
+    program: &'static str,
+    own: &[&str],
+    members: Members<'_>,
+    limit: Duration,
+) -> Result<String, CommandError> {
+    Ok(command::run_checked(&on_device(program, own, members), limit)?.stdout)
+}
+
 /// The pattern of a thread whose name starts with `start`, as kernels before 5.17 cut it at 15 bytes.
 fn thread_pattern(start: &str) -> String {
     const COMM_BYTES: usize = 15;
@@ -150,6 +193,29 @@ fn colon_fields(text: &str, wanted: &[(&str, &str)]) -> Parameters {
 }
 
 impl FilesystemDef {
+    /// What many share: nothing on another device, no mount option that they cannot do without, no threads of
+    /// their own, and rest as soon as they are made.
+    const USUAL: FilesystemDef = FilesystemDef {
+        info: FilesystemInfo { name: "", summary: "", external_journal: None },
+        tools: &[],
+        min_size_bytes: 16 << 20,
+        min_journal_bytes: 0,
+        drivers: &[],
+        mkfs: |_, _| Vec::new(),
+        mkfs_options: MkfsOptions {
+            flags: &[],
+            valued: &[],
+            paths: &[],
+            refused: &[],
+            configuration: None,
+        },
+        mount_options: |_| Vec::new(),
+        fsck: Fsck::Missing(""),
+        read_back: |_, _, _| Ok(Parameters::new()),
+        kernel_threads: MemberNames::worker_patterns,
+        unrest: |_, _| None,
+    };
+
     /// Whether this kernel can mount it, now or by loading a module. `Some` text tells which driver
     /// does, where that is another's.
     ///
@@ -220,7 +286,6 @@ mod tests {
         for filesystem in ALL {
             let name = filesystem.info.name;
             assert!(std::ptr::eq(by_name(name).unwrap(), *filesystem));
-            assert!(filesystem.tools.len() >= 3, "{name}");
             assert!(!filesystem.info.summary.is_empty() && filesystem.min_size_bytes > 0);
             let device = Path::new("/dev/loop7");
             for journal in [None, filesystem.info.external_journal.map(|_| Path::new("/dev/loop8"))]
@@ -235,15 +300,23 @@ mod tests {
                     commands.iter().any(|c| c.to_string().contains("/dev/loop8")),
                     journal.is_some()
                 );
-                let used = commands.iter().chain([&(filesystem.fsck)(members)]).all(|command| {
+                let check = match filesystem.fsck {
+                    Fsck::Program { command, .. } => Some(command(members)),
+                    Fsck::Missing(why) => {
+                        assert!(!why.is_empty(), "{name}");
+                        None
+                    }
+                };
+                assert!(filesystem.tools.len() >= if check.is_some() { 3 } else { 2 }, "{name}");
+                let used = commands.iter().chain(&check).all(|command| {
                     filesystem.tools.iter().any(|tool| tool.name == command.program)
                 });
                 assert!(used, "{name}: a command is not among its tools");
             }
-            let clean = (filesystem.fsck_meaning)(0);
-            assert_eq!(clean.0, Verdict::Clean);
+            let Fsck::Program { meaning, .. } = filesystem.fsck else { continue };
+            assert_eq!(meaning(0).0, Verdict::Clean);
             for code in [1, 4, 8, 16, 32, 127, 128, 255] {
-                let (verdict, meaning) = (filesystem.fsck_meaning)(code);
+                let (verdict, meaning) = meaning(code);
                 assert!(verdict != Verdict::Clean && !meaning.is_empty(), "{name} {code}");
             }
         }

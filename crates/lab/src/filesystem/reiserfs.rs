@@ -6,9 +6,11 @@ use std::time::Duration;
 
 use fsdyno_model::info::FilesystemInfo;
 
-use super::{FilesystemDef, MemberNames, Members, Verdict, colon_fields};
+use super::{
+    FilesystemDef, Fsck, MemberNames, Members, Verdict, colon_fields, make, on_device, told,
+};
 use crate::arguments::{MAKES_NOTHING, MkfsOptions, NAMES_A_DEVICE};
-use crate::command::{self, CommandError, CommandSpec};
+use crate::command::CommandError;
 use crate::tools::{REISERFSPROGS, ToolDef};
 
 const TOOLS: &[ToolDef] = &[
@@ -56,23 +58,17 @@ pub static DEF: FilesystemDef = FilesystemDef {
     },
     tools: TOOLS,
     min_size_bytes: 48 << 20,
-    min_journal_bytes: 0,
     drivers: &["reiserfs"],
-    mkfs: |members, user| {
-        // Twice: it asks nothing.
-        let make = CommandSpec::new("mkreiserfs", &["-q", "-f", "-f"]);
-        vec![make.args(user).arg(members.device.display().to_string())]
-    },
+    // Twice: it asks nothing.
+    mkfs: |members, user| make("mkreiserfs", &["-q", "-f", "-f"], members, user),
     mkfs_options: MKFS_OPTIONS,
-    mount_options: |_| Vec::new(),
-    fsck: |members| {
-        CommandSpec::new("reiserfsck", &["--check", "-q", "-y"])
-            .arg(members.device.display().to_string())
+    fsck: Fsck::Program {
+        command: |members| on_device("reiserfsck", &["--check", "-q", "-y"], members),
+        meaning: fsck_meaning,
     },
-    fsck_meaning,
     read_back,
     kernel_threads,
-    unrest: |_, _| None,
+    ..FilesystemDef::USUAL
 };
 
 /// reiserfsck(8); it says 1 too where it found what could be corrected and corrected nothing.
@@ -93,8 +89,7 @@ fn read_back(
     _mount_point: &Path,
     limit: Duration,
 ) -> Result<BTreeMap<String, String>, CommandError> {
-    let spec = CommandSpec::new("debugreiserfs", &[]).arg(members.device.display().to_string());
-    Ok(parse_superblock(&command::run_checked(&spec, limit)?.stdout))
+    Ok(parse_superblock(&told("debugreiserfs", &[], members, limit)?))
 }
 
 fn parse_superblock(text: &str) -> BTreeMap<String, String> {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use fsdyno_model::info::FilesystemInfo;
 
-use super::{FilesystemDef, MemberNames, Members, Verdict, thread_pattern};
+use super::{FilesystemDef, Fsck, MemberNames, Members, Verdict, thread_pattern};
 use crate::arguments::{MAKES_NOTHING, MkfsOptions};
 use crate::command::{self, CommandError, CommandSpec};
 use crate::tools::{ToolDef, XFSPROGS};
@@ -31,11 +31,10 @@ pub static DEF: FilesystemDef = FilesystemDef {
     mkfs,
     mkfs_options: MKFS_OPTIONS,
     mount_options,
-    fsck,
-    fsck_meaning,
+    fsck: Fsck::Program { command: fsck, meaning: fsck_meaning },
     read_back,
     kernel_threads,
-    unrest: |_, _| None,
+    ..FilesystemDef::USUAL
 };
 
 /// mkfs.xfs(8).

@@ -2,7 +2,7 @@
 //! machine cannot be reached from there. Changes nothing.
 
 use fsdyno_lab::device::array;
-use fsdyno_lab::readiness::Readiness;
+use fsdyno_lab::readiness::{Readiness, room_for_images};
 use fsdyno_lab::{arguments, filesystem, stand, tools};
 use fsdyno_model::param::{ParamKind, SHIPPED};
 use fsdyno_model::plan::Plan;
@@ -10,8 +10,10 @@ use fsdyno_model::target::{DeviceSpec, FreshSpec, Ground, TargetSpec};
 use fsdyno_model::units::human_bytes;
 use fsdyno_model::workload::WorkloadSpec;
 
+use super::kernels::KernelParts;
 use super::{Parts, virtual_time};
 use crate::catalogue;
+use crate::run::image_directory;
 
 /// Workloads that run programs of this machine, and what these are.
 const OF_THE_HOST: [(&str, &str); 3] =
@@ -24,7 +26,7 @@ pub fn readiness(target: &TargetSpec, plan: &Plan, parts: &Parts) -> Readiness {
         Ground::Directory { .. } => Err(refuse(
             "a directory of this machine cannot be reached from a guest: leave it out, or --in guest",
         )),
-        Ground::Fresh(fresh) => self::fresh(fresh, plan, parts),
+        Ground::Fresh(fresh) => self::fresh(fresh, plan, parts.kernels.of_target(target, plan)),
     };
     answer.err().unwrap_or(Readiness::Ready)
 }
@@ -37,12 +39,14 @@ fn refuse(error: impl Into<String>) -> Readiness {
     Readiness::Refuse { error: error.into() }
 }
 
-fn fresh(fresh: &FreshSpec, plan: &Plan, parts: &Parts) -> Result<(), Readiness> {
+fn fresh(fresh: &FreshSpec, plan: &Plan, kernel: &KernelParts) -> Result<(), Readiness> {
     let definition = filesystem::by_name(&fresh.filesystem).ok_or_else(|| {
         refuse(format!("`{}` is no filesystem of the catalogue", fresh.filesystem))
     })?;
     arguments::check(definition, &fresh.mkfs, &fresh.mount).map_err(refuse)?;
+    let mut disk_bytes: u64 = 0;
     for (device, size) in disks(fresh, plan) {
+        disk_bytes = size.saturating_add(disk_bytes);
         if let DeviceSpec::Block { path } = device {
             return Err(refuse(format!(
                 "{} is a device of this machine, which a guest does not get: leave out @{0}, or \
@@ -70,9 +74,14 @@ fn fresh(fresh: &FreshSpec, plan: &Plan, parts: &Parts) -> Result<(), Readiness>
             return Err(refuse(format!("{has} are too small for it: give it at least {needs}")));
         }
     }
-    parts.of_target(definition, fresh).map_err(|error| {
-        skip(format!("the guest's kernel ({}): {error}; --kernel gives another", parts.release()))
+    kernel.of_target(definition, fresh).map_err(|error| {
+        let release = &kernel.kernel.release;
+        skip(format!("the guest's kernel ({release}): {error}; --kernel gives another"))
     })?;
+    // The disks are files full of holes, but a workload may fill them. In virtual time they are memory.
+    if !plan.place.is_virtual() {
+        room_for_images(disk_bytes, &image_directory(plan))?;
+    }
     let mut needed = definition.tools.to_vec();
     for spec in fresh.devices().flat_map(DeviceSpec::arrays) {
         needed.extend(array::definition(spec.array).tools);

@@ -14,7 +14,8 @@ use fsdyno_model::plan::Plan;
 use fsdyno_model::record::{TrialRecord, Warning};
 use fsdyno_model::target::{DeviceSpec, Ground};
 use fsdyno_model::trace::TraceMode;
-use fsdyno_sys::{clock, process};
+use fsdyno_model::units::human_bytes;
+use fsdyno_sys::{clock, file, process};
 
 use super::{Guests, TICK, readiness, virtual_time};
 use crate::run::schedule::Planned;
@@ -32,6 +33,9 @@ const SILENCE_VARIABLE: &str = "FSDYNO_GUEST_SILENCE_S";
 const FAULT_VARIABLE: &str = "FSDYNO_GUEST_FAULT";
 /// How much longer than a trial a guest may take: it also boots, and would tell by itself.
 const MARGIN: Duration = Duration::from_secs(60);
+
+/// A disk of the host with less than this free is full: QEMU's files grow in pieces.
+const FULL_BYTES: u64 = 1 << 20;
 
 /// How a guest ended that gave no record.
 enum Loss {
@@ -57,7 +61,7 @@ impl Guests {
         let started = clock::now_ns();
         let directory = setting.workspace.directory().join(format!("guest-{}", planned.order));
         let mut kept = None;
-        let told = match self.spec.shift {
+        let told = match plan.place.virtual_shift() {
             None => self.live(plan, planned, &directory, progress),
             Some(_) => self.live_until_agreed(plan, planned, &directory, expected, progress),
         };
@@ -73,6 +77,7 @@ impl Guests {
             let target = console_directory.join(format!("{name}.txt"));
             kept = keep_console(&directory.join("console"), &target).then_some(target);
             add_verdict(&mut record, &directory.join("console"));
+            add_full_host(&mut record, &directory);
         }
         record.measured = self.measured;
         record.warnings.extend(kept.map(|path| Warning {
@@ -123,7 +128,7 @@ impl Guests {
         let mut stage = "boot".to_owned();
         let failed = |stage: &str, error: String| Loss::Failed { stage: stage.to_owned(), error };
         let disks = make_disks(plan, planned, directory).map_err(|error| failed("boot", error))?;
-        let spec = fsdyno_guest::qemu::Spec { disks, ..self.spec.clone() };
+        let spec = fsdyno_guest::qemu::Spec { disks, ..self.spec_of(planned.target_index).clone() };
         let modules = self.modules[planned.target_index].clone();
         let given = errand(plan, planned).map_err(|error| failed("boot", error))?;
         let models = virtual_time::model_names(&given.disks);
@@ -135,7 +140,7 @@ impl Guests {
             .map_err(|error| failed("boot", error))?;
         let deadline =
             Instant::now() + Duration::from_secs(plan.trial_timeout_s).saturating_add(MARGIN);
-        let silence = silence(self.spec.shift.is_some());
+        let silence = silence(spec.shift.is_some());
         let mut activity = None;
         loop {
             match machine.next(TICK) {
@@ -152,11 +157,12 @@ impl Guests {
                 Event::Said(Message::Record(record)) => {
                     machine.finish();
                     let mut record = TrialRecord { activity, ..*record };
-                    if self.spec.shift.is_some() {
+                    if spec.shift.is_some() {
                         let times = virtual_time::Times { boot_ns, wall: started.elapsed() };
                         virtual_time::receive(&mut record, errand_hash, times, plan, planned);
                     }
-                    return Ok(with_disk_facts(record, models));
+                    let record = with_disk_facts(record, models);
+                    return Ok(self.with_kernel(record, plan, planned.target_index));
                 }
                 Event::Said(Message::Failed { error }) | Event::Garbled(error) => {
                     return Err(failed(&stage, error));
@@ -179,6 +185,20 @@ impl Guests {
                 return Err(failed(&stage, error));
             }
         }
+    }
+
+    /// The release of a kernel that the target named: with it targets of one run differ.
+    fn with_kernel(
+        &self,
+        mut record: TrialRecord,
+        plan: &Plan,
+        target_index: usize,
+    ) -> TrialRecord {
+        if plan.targets[target_index].kernel().is_some() {
+            let release = self.release_of(target_index).to_owned();
+            record.facts.device.insert("kernel_release".to_owned(), release);
+        }
+        record
     }
 }
 
@@ -301,6 +321,20 @@ fn keep_console(console: &Path, target: &Path) -> bool {
         std::io::Write::write_all(&mut File::create(target)?, text.as_bytes())
     };
     write().is_ok()
+}
+
+/// Adds that the disk is full on which the guest's disks lie: what the guest saw of it are I/O errors.
+fn add_full_host(record: &mut TrialRecord, directory: &Path) {
+    let Ok(space) = file::free_space(directory) else { return };
+    if let Outcome::Failed { error, .. } = &mut record.outcome
+        && space.available < FULL_BYTES
+    {
+        error.push_str(&format!(
+            "; the guest's disk could not grow: {} is full ({} free): make room, or choose another --dir",
+            directory.display(),
+            human_bytes(space.available)
+        ));
+    }
 }
 
 /// Adds what the kernel said of itself to the error of a trial that the guest could still record.
