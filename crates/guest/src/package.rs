@@ -236,7 +236,7 @@ mod tests {
     fn modules_in_packages_of_their_own_come_with_it() {
         let directory = tempfile::tempdir().unwrap();
         let path = |name: &str| directory.path().join(name);
-        let rpm = crate::rpm::tests::package;
+        let rpm = rpm::tests::package;
         fs::write(path("kernel-core-6.9.rpm"), rpm(&["./lib/modules/6.9/vmlinuz"])).unwrap();
         let modules = ["./lib/modules/6.9/kernel/fs/xfs.ko", "./lib/modules/6.9/kernel/net/x.ko"];
         fs::write(path("kernel-modules-core-6.9.rpm"), rpm(&modules)).unwrap();

@@ -119,11 +119,11 @@ fn skip(stream: &mut impl Read, bytes: u64) -> io::Result<()> {
 }
 
 #[cfg(test)]
-pub mod tests {
+pub(crate) mod tests {
     use super::*;
 
     /// A package with `files`, each of which holds its own path.
-    pub fn package(files: &[&str]) -> Vec<u8> {
+    pub(crate) fn package(files: &[&str]) -> Vec<u8> {
         let mut archive = Vec::new();
         let mut add = |name: &str, mode: u32, contents: &[u8]| {
             let sizes = [contents.len(), 0, 0, 0, 0, name.len() + 1, 0];

@@ -38,7 +38,7 @@ struct ListArgs {
 struct FetchArgs {
     /// The newest kernel of this version, such as 6.12 [default: of all]
     #[arg(value_name = "VERSION")]
-    version: Option<String>,
+    wanted: Option<String>,
 
     /// Look in this suite of the distribution, such as bookworm-backports [default: those that this machine
     /// uses]
@@ -122,7 +122,7 @@ impl FetchArgs {
         let cache = paths::guest_directory().ok_or_else(|| {
             bad_input("there is no cache directory that is yours alone: set XDG_CACHE_HOME")
         })?;
-        let wanted = Wanted { version: self.version.as_deref(), suite: self.suite.as_deref() };
+        let wanted = Wanted { version: self.wanted.as_deref(), suite: self.suite.as_deref() };
         let (package, root) =
             fetch::fetch(&wanted, &cache, &mut |text| say(text)).map_err(bad_input)?;
         let kernel =

@@ -1,5 +1,7 @@
 //! exFAT: the filesystem of memory cards, without a journal, without owners and links.
 
+use std::fs::File;
+use std::io::Read as _;
 use std::path::Path;
 use std::time::Duration;
 
@@ -15,7 +17,6 @@ use crate::tools::{EXFATPROGS, ToolDef};
 const TOOLS: &[ToolDef] = &[
     ToolDef { name: "mkfs.exfat", package: EXFATPROGS, version_arg: "-V" },
     ToolDef { name: "fsck.exfat", package: EXFATPROGS, version_arg: "-V" },
-    ToolDef { name: "dump.exfat", package: EXFATPROGS, version_arg: "-V" },
 ];
 
 /// mkfs.exfat(8).
@@ -74,27 +75,39 @@ fn fsck_meaning(code: i32) -> (Verdict, &'static str) {
     }
 }
 
+/// The boot sector itself: dump.exfat does not open a device that is mounted.
 fn read_back(
     members: Members<'_>,
     _mount_point: &Path,
-    limit: Duration,
+    _limit: Duration,
 ) -> Result<Parameters, CommandError> {
-    Ok(parse_superblock(&told("dump.exfat", &[], members, limit)?))
+    let mut sector = [0; 512];
+    let read = File::open(members.device).and_then(|mut device| device.read_exact(&mut sector));
+    Ok(read.map_or_else(|_| Parameters::new(), |()| parse_boot_sector(&sector)))
 }
 
-fn parse_superblock(text: &str) -> Parameters {
-    colon_fields(
-        text,
-        &[
-            ("Volume Length(sectors)", "sectors"),
-            ("FAT Offset(sector offset)", "fat_offset_sectors"),
-            ("FAT Length(sectors)", "fat_sectors"),
-            ("Cluster Heap Offset (sector offset)", "heap_offset_sectors"),
-            ("Sector Size Bits", "sector_size_bits"),
-            ("Cluster size", "cluster_size"),
-            ("Total Clusters", "clusters"),
-        ],
-    )
+/// Source: "exFAT file system specification" of Microsoft, 3.1 (Main and Backup Boot Sector).
+fn parse_boot_sector(sector: &[u8; 512]) -> Parameters {
+    if &sector[3..11] != b"EXFAT   " {
+        return Parameters::new();
+    }
+    let number = |at: usize, bytes: usize| {
+        let value = sector[at..at + bytes].iter().rev();
+        value.fold(0_u64, |value, byte| value << 8 | u64::from(*byte))
+    };
+    let sector_bytes = 1_u64.checked_shl(u32::from(sector[108])).unwrap_or(0);
+    let cluster_bytes = sector_bytes.checked_shl(u32::from(sector[109])).unwrap_or(0);
+    let fields = [
+        ("sectors", number(72, 8)),
+        ("fat_offset_sectors", number(80, 4)),
+        ("fat_sectors", number(84, 4)),
+        ("heap_offset_sectors", number(88, 4)),
+        ("clusters", number(92, 4)),
+        ("fats", number(110, 1)),
+        ("sector_size", sector_bytes),
+        ("cluster_size", cluster_bytes),
+    ];
+    fields.map(|(name, value)| (name.to_owned(), value.to_string())).into()
 }
 
 #[cfg(test)]
@@ -102,17 +115,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_superblock_is_read() {
-        let text = "\
-exfatprogs version : 1.2.0
-Volume Length(sectors): \t\t614400
-Volume Serial: \t\t\t0x7f53c864
-Sector Size Bits: \t\t\t9
-Cluster size:  \t\t\t\t32768
-Free Clusters: \t\t\t\t9533
-";
-        let found = parse_superblock(text);
-        assert_eq!(found["cluster_size"], "32768");
-        assert_eq!(found.len(), 3, "{found:?}");
+    fn the_boot_sector_is_read() {
+        let mut sector = [0; 512];
+        assert!(parse_boot_sector(&sector).is_empty());
+        sector[3..11].copy_from_slice(b"EXFAT   ");
+        sector[72..80].copy_from_slice(&614_400_u64.to_le_bytes());
+        sector[92..96].copy_from_slice(&9536_u32.to_le_bytes());
+        (sector[108], sector[109]) = (9, 6);
+        let found = parse_boot_sector(&sector);
+        for (name, value) in
+            [("sectors", "614400"), ("clusters", "9536"), ("cluster_size", "32768")]
+        {
+            assert_eq!(found[name], value, "{name}");
+        }
+        (sector[108], sector[109]) = (255, 255);
+        assert_eq!(parse_boot_sector(&sector)["cluster_size"], "0");
     }
 }
