@@ -7,9 +7,11 @@
 //! its connection, which the parent does when the server has not been heard of for a while.
 
 pub mod check;
+pub mod faults;
 pub mod inside;
 pub mod server;
 pub mod store;
+pub mod write_log;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -58,6 +60,17 @@ pub struct Wish<'a> {
     pub seed: u64,
     /// What the way through the kernel takes, in nanoseconds; see [`server::Service::lead_ns`].
     pub lead_ns: u64,
+    /// What is noted and spoilt on the way.
+    pub extras: Extras<'a>,
+}
+
+/// What a server does besides serving.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Extras<'a> {
+    /// Directory in which every change is written down; see [`write_log`].
+    pub log: Option<&'a Path>,
+    /// File that says which requests go wrong; see [`faults`].
+    pub faults: Option<&'a Path>,
 }
 
 /// An emulated disk in service.
@@ -269,6 +282,8 @@ fn spawn(wish: &Wish<'_>) -> Result<(Child, Receiver<Said>), String> {
         .args(["--lead-ns", &wish.lead_ns.to_string()])
         .arg("--mount")
         .arg(wish.directory)
+        .args(wish.extras.log.iter().flat_map(|path| [Path::new("--log"), path]))
+        .args(wish.extras.faults.iter().flat_map(|path| [Path::new("--faults"), path]))
         .arg(wish.model_name)
         .arg(wish.file)
         .stdin(Stdio::null())

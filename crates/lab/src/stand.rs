@@ -31,6 +31,7 @@ use crate::quiesce::{self, Patience, QuiesceError, Quiesced};
 use crate::snapshot::{KeepOn, Snapshot};
 use crate::workspace::Workspace;
 use crate::{arguments, guard};
+pub use condition::given_up;
 
 /// Share of the filesystem's device that its journal gets where no size is given, and the bounds.
 const JOURNAL_SHARE: u64 = 8;

@@ -10,6 +10,8 @@ mod diff;
 mod disk;
 mod doctor;
 mod dry_run;
+mod durability;
+mod faults;
 mod guest_init;
 mod history;
 mod kernel;
@@ -79,6 +81,10 @@ pub enum Verb {
     Disk(disk::Args),
     /// List and fetch kernels for guests
     Kernel(kernel::Args),
+    /// Cut the power under a filesystem and see whether it kept its promises
+    Durability(durability::Args),
+    /// Let disks go wrong and see what each filesystem does
+    Faults(faults::Args),
     /// Make a dataset for compilebench
     Dataset(dataset::Args),
     /// Say what this machine can do and how to mend what it cannot
@@ -123,6 +129,8 @@ impl Verb {
             Verb::List(args) => args.execute(),
             Verb::Disk(args) => args.execute(),
             Verb::Kernel(args) => args.execute(),
+            Verb::Durability(args) => args.execute(),
+            Verb::Faults(args) => args.execute(),
             Verb::Dataset(args) => args.execute(),
             Verb::Doctor(args) => args.execute(),
             Verb::Selftest(args) => args.execute(),

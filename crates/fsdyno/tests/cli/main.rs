@@ -19,6 +19,7 @@ mod disk;
 mod disturbed;
 mod documents;
 mod dry_run;
+mod durability;
 mod filesystems;
 mod fingerprint;
 mod flip;

@@ -88,12 +88,13 @@ fn only_sys_has_unsafe_code() {
 
 #[test]
 fn dependencies_point_one_way() {
-    let allowed: [(&str, &[&str]); 9] = [
+    let allowed: [(&str, &[&str]); 10] = [
         ("model", &[]),
         ("sys", &[]),
         ("workload", &["model", "sys"]),
         ("lab", &["model", "sys", "disk"]),
         ("disk", &["model"]),
+        ("durability", &["model", "sys", "disk", "lab"]),
         ("guest", &["model", "sys"]),
         ("trace", &["model", "sys"]),
         ("analysis", &["model"]),

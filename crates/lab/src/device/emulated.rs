@@ -9,7 +9,7 @@ use fsdyno_model::record::Warning;
 use fsdyno_sys::block::DeviceNumber;
 
 use super::image::ImageFile;
-use crate::emulator::{self, Emulator, Wish, check};
+use crate::emulator::{self, Emulator, Extras, Wish, check};
 
 /// An emulated disk in a trial.
 #[derive(Debug)]
@@ -37,7 +37,9 @@ impl EmulatedDisk {
             .and_then(|()| {
                 let (model, file, directory) = (&model, path, directory.as_path());
                 // One seed for all trials: their disks stand at the same angle and draw alike.
-                Emulator::start(&Wish { model_name, model, file, directory, seed: 1, lead_ns })
+                let extras = Extras::default();
+                let wish = Wish { model_name, model, file, directory, seed: 1, lead_ns, extras };
+                Emulator::start(&wish)
             });
         match started {
             Ok(emulator) => Ok(EmulatedDisk { image, directory, model, emulator }),

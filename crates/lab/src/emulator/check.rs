@@ -15,7 +15,7 @@ use fsdyno_sys::clock;
 use rustix::fs::OFlags;
 use serde::Serialize;
 
-use super::{Emulator, Wish};
+use super::{Emulator, Extras, Wish};
 
 /// Size of the disks that are probed: their file is sparse.
 const SIZE_BYTES: u64 = 4 << 30;
@@ -113,7 +113,8 @@ fn through(
     let made = File::create_new(&contents).and_then(|file| file.set_len(size));
     made.map_err(|error| format!("make {}: {error}", contents.display()))?;
     let (file, directory) = (contents.as_path(), directory.as_path());
-    let wish = Wish { model_name: name, model, file, directory, seed: 1, lead_ns };
+    let extras = Extras::default();
+    let wish = Wish { model_name: name, model, file, directory, seed: 1, lead_ns, extras };
     let mut emulator = Emulator::start(&wish)?;
     let probed = ask(emulator.path(), probe);
     emulator.end()?;

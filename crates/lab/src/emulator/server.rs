@@ -11,7 +11,9 @@ use fsdyno_sys::fuse::{self, Ask, Connection, Received, ServedFile};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
+use super::faults::{self, Effect, Faults};
 use super::store::Store;
+use super::write_log::{Entry, LogWriter};
 
 /// Time before a completion at which sleeping would be too coarse.
 const SPIN_NS: u64 = 60_000;
@@ -40,6 +42,10 @@ pub struct Service<'a> {
     pub seed: u64,
     /// What the way through the kernel takes, both directions together: answers leave so much earlier.
     pub lead_ns: u64,
+    /// Where every change is written down.
+    pub log: Option<LogWriter>,
+    /// Which requests go wrong.
+    pub faults: Option<Faults>,
 }
 
 /// What a server did.
@@ -70,7 +76,11 @@ enum Reply {
 struct Waiting {
     unique: u64,
     arrival_ns: u64,
+    /// How much later than the model says it is answered.
+    hold_ns: u64,
     reply: Reply,
+    /// Its entry in the log.
+    entry: Option<u64>,
 }
 
 /// Serves until the filesystem is unmounted. `beat` is called once it is mounted and then about once a
@@ -92,13 +102,24 @@ pub fn serve(service: Service<'_>, beat: &mut dyn FnMut()) -> Result<Report, Str
         free: Vec::new(),
         buffers: Vec::new(),
         done: Vec::new(),
+        held: Vec::new(),
         begin_ns: clock::now_ns(),
         half_lead_ns: service.lead_ns / 2,
+        log: service.log,
+        faults: service.faults,
         report: Report::default(),
     };
     server.run(connection, beat).map_err(|error| error.to_string())?;
     server.report.counters = server.disk.counters();
     Ok(server.report)
+}
+
+/// The answer to what was not done.
+fn done_with(ask: Ask<'_>) -> Reply {
+    match ask {
+        Ask::Write { data, .. } => Reply::Written(data.len() as u32),
+        _ => Reply::Done,
+    }
 }
 
 struct Server {
@@ -110,8 +131,12 @@ struct Server {
     free: Vec<usize>,
     buffers: Vec<Vec<u8>>,
     done: Vec<Completion>,
+    /// Answers that a fault holds back, with the time of each.
+    held: Vec<(u64, Waiting)>,
     begin_ns: u64,
     half_lead_ns: u64,
+    log: Option<LogWriter>,
+    faults: Option<Faults>,
     report: Report,
 }
 
@@ -132,6 +157,7 @@ impl Server {
             }
             self.disk.advance(now_ns, &mut self.done);
             self.answer(&connection)?;
+            self.let_go(now_ns, &connection)?;
             match connection.receive()? {
                 Received::Asked { unique, ask } => {
                     let refused = self.take(unique, ask);
@@ -142,7 +168,9 @@ impl Server {
                 Received::Answered => {}
                 Received::Ended => return Ok(()),
                 Received::Nothing => {
-                    let next_ns = self.disk.next_event_ns().unwrap_or(u64::MAX);
+                    let held_ns = self.held.iter().map(|(due_ns, _)| *due_ns).min();
+                    let next_ns = self.disk.next_event_ns().into_iter().chain(held_ns).min();
+                    let next_ns = next_ns.unwrap_or(u64::MAX);
                     let left_ns = next_ns.saturating_sub(self.now_ns());
                     if left_ns > SPIN_NS {
                         connection.wait((left_ns - SPIN_NS).min(BEAT_NS));
@@ -175,11 +203,35 @@ impl Server {
         let (id, sector, fua) = (place as u64, offset / 512, false);
         let request = Request { id, op, sector, bytes, fua, arrival_ns };
         self.disk.submit(request, &mut self.done);
-        let reply = self.touch(ask).unwrap_or_else(|error| {
-            Reply::Error(Errno::from_io_error(&error).unwrap_or(Errno::IO))
+        let effect = self.faults.as_mut().and_then(|faults| faults.effect(&ask));
+        let touched = match effect {
+            Some(Effect::Fail) => Ok((Reply::Error(Errno::IO), None)),
+            Some(Effect::Lose) if !matches!(ask, Ask::Read { .. }) => Ok((done_with(ask), None)),
+            _ => self.touch(ask).and_then(|reply| Ok((reply, self.note(ask)?))),
+        };
+        let (mut reply, entry) = touched.unwrap_or_else(|error| {
+            (Reply::Error(Errno::from_io_error(&error).unwrap_or(Errno::IO)), None)
         });
-        self.waiting[place] = Some(Waiting { unique, arrival_ns, reply });
+        if let (Some(Effect::Flip), Reply::Data(buffer)) = (effect, &mut reply) {
+            faults::flip(buffer);
+        }
+        let hold_ns = if let Some(Effect::Delay(ns)) = effect { ns } else { 0 };
+        self.waiting[place] = Some(Waiting { unique, arrival_ns, hold_ns, reply, entry });
         None
+    }
+
+    /// Writes down what was changed; gives its number there.
+    fn note(&mut self, ask: Ask<'_>) -> std::io::Result<Option<u64>> {
+        let Some(log) = &mut self.log else { return Ok(None) };
+        match ask {
+            Ask::Read { .. } => return Ok(None),
+            Ask::Write { offset, data } => log.write(offset, data),
+            Ask::Fsync => log.add(Entry::Flush),
+            Ask::Discard { offset, bytes } | Ask::Zero { offset, bytes } => {
+                log.add(Entry::Zero { offset, bytes })
+            }
+        }
+        .map(Some)
     }
 
     fn touch(&mut self, ask: Ask<'_>) -> std::io::Result<Reply> {
@@ -211,19 +263,42 @@ impl Server {
             let place = completion.id as usize;
             let Some(waiting) = self.waiting[place].take() else { continue };
             self.free.push(place);
-            let unique = waiting.unique;
-            match waiting.reply {
-                Reply::Data(buffer) => {
-                    connection.reply_data(unique, &buffer)?;
-                    self.buffers.push(buffer);
-                }
-                Reply::Written(bytes) => connection.reply_written(unique, bytes)?,
-                Reply::Done => connection.reply_done(unique)?,
-                Reply::Error(errno) => connection.reply_error(unique, errno)?,
+            if waiting.hold_ns > 0 {
+                self.held.push((completion.at_ns + waiting.hold_ns, waiting));
+                continue;
             }
-            self.account(completion.at_ns, waiting.arrival_ns);
+            let arrival_ns = waiting.arrival_ns;
+            self.reply(waiting, connection)?;
+            self.account(completion.at_ns, arrival_ns);
         }
         self.done = done;
+        Ok(())
+    }
+
+    /// Gives the answers that were held back until now.
+    fn let_go(&mut self, now_ns: u64, connection: &Connection) -> Result<(), SysError> {
+        while let Some(at) = self.held.iter().position(|(due_ns, _)| *due_ns <= now_ns) {
+            let (_, waiting) = self.held.swap_remove(at);
+            self.reply(waiting, connection)?;
+        }
+        Ok(())
+    }
+
+    fn reply(&mut self, waiting: Waiting, connection: &Connection) -> Result<(), SysError> {
+        let unique = waiting.unique;
+        if let (Some(entry), Some(log)) = (waiting.entry, &mut self.log) {
+            // A log that cannot be written is not the disk's fault; its reader finds it cut off.
+            let _ = log.add(Entry::Done { entry });
+        }
+        match waiting.reply {
+            Reply::Data(buffer) => {
+                connection.reply_data(unique, &buffer)?;
+                self.buffers.push(buffer);
+            }
+            Reply::Written(bytes) => connection.reply_written(unique, bytes)?,
+            Reply::Done => connection.reply_done(unique)?,
+            Reply::Error(errno) => connection.reply_error(unique, errno)?,
+        }
         Ok(())
     }
 

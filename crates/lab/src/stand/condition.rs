@@ -23,8 +23,10 @@ impl Stand<'_> {
     }
 }
 
-/// ext4 names its states since Linux 6.15; others turn the whole filesystem read-only.
-fn given_up(mounted: &MountInfo) -> Option<&'static str> {
+/// How a filesystem that was mounted for writing gave up, in words. ext4 names its states since Linux 6.15;
+/// others turn the whole filesystem read-only.
+#[must_use]
+pub fn given_up(mounted: &MountInfo) -> Option<&'static str> {
     // What was mounted without the right to write did not lose it.
     if mounted.mount_options.iter().any(|it| it == "ro") {
         return None;

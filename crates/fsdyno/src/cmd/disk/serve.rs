@@ -1,12 +1,14 @@
 //! `fsdyno disk serve`: a file as a disk, until it is interrupted or unmounted.
 
 use std::fs::{File, OpenOptions};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use fsdyno_disk::Model;
+use fsdyno_lab::emulator::faults::Faults;
 use fsdyno_lab::emulator::server::{self, Report, Service};
 use fsdyno_lab::emulator::store::Store;
+use fsdyno_lab::emulator::write_log::LogWriter;
 use fsdyno_lab::emulator::{FILE_NAME, READY, mount_source};
 use fsdyno_model::units;
 use fsdyno_sys::loopdev::{LoopDevice, LoopOptions};
@@ -39,6 +41,14 @@ pub struct Args {
     /// power cut and loses it
     #[arg(long)]
     volatile: bool,
+
+    /// Write down every write, flush and discard in this directory, which must not exist yet
+    #[arg(long, value_name = "DIR")]
+    log: Option<PathBuf>,
+
+    /// Spoil the requests that the rules in this file are about; it may be replaced meanwhile
+    #[arg(long, value_name = "FILE", hide = true)]
+    faults: Option<PathBuf>,
 
     /// What a model draws comes from this number
     #[arg(long, default_value_t = 1)]
@@ -74,6 +84,8 @@ impl Args {
             source: &source,
             seed: self.seed,
             lead_ns: self.lead_ns,
+            log: self.log.as_deref().map(log_in).transpose()?,
+            faults: self.faults.as_deref().map(Faults::new),
         };
         if self.for_parent {
             let report =
@@ -157,7 +169,7 @@ impl Attending {
     }
 }
 
-fn attach(file: &std::path::Path, what: &str) -> Option<LoopDevice> {
+fn attach(file: &Path, what: &str) -> Option<LoopDevice> {
     let options = LoopOptions { block_size: Some(512), ..LoopOptions::default() };
     match LoopDevice::attach(file, options) {
         Ok(device) => {
@@ -169,6 +181,11 @@ fn attach(file: &std::path::Path, what: &str) -> Option<LoopDevice> {
             None
         }
     }
+}
+
+fn log_in(directory: &Path) -> anyhow::Result<LogWriter> {
+    LogWriter::create(directory)
+        .map_err(|error| bad_input(format!("--log {}: {error}", directory.display())))
 }
 
 fn say_line(line: &str) {

@@ -1,0 +1,540 @@
+//! Disks that go wrong under a mounted filesystem: what the program is told, what the filesystem does, and
+//! what is there once the disk is well again. Each fault is tried on a filesystem made for it.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read as _};
+use std::os::unix::fs::FileExt as _;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use fsdyno_disk::Model;
+use fsdyno_lab::command;
+use fsdyno_lab::emulator::faults::{self, Effect, On, Rule};
+use fsdyno_lab::emulator::write_log::{Entry, WriteLog};
+use fsdyno_lab::emulator::{Emulator, Extras, Wish};
+use fsdyno_lab::filesystem::{FilesystemDef, Members, Verdict, by_name};
+use fsdyno_lab::kernel_log::{self, KernelLog};
+use fsdyno_lab::{arguments, stand};
+use fsdyno_model::target::FreshSpec;
+use fsdyno_sys::mount;
+use serde::Serialize;
+
+use crate::content::{self, Found, RECORD};
+use crate::recording::COMMAND_LIMIT;
+
+/// Records are mixed with it.
+const SEED: u64 = 0xfa17;
+/// The file whose data a fault hits, as a number of records' own.
+const FILE: u32 = 1;
+/// Length of that file, in bytes.
+const FILE_BYTES: u64 = 1 << 20;
+/// Files in the directory that a fault of metadata hits; more than one block of any filesystem names.
+const MANY: u32 = 1500;
+/// What a program does so that what it wrote is durable.
+const FSYNC: &str = "fsync";
+/// How much later each request is answered, in nanoseconds.
+const SLOW_NS: u64 = 300_000_000;
+
+/// One way to go wrong.
+#[derive(Debug)]
+pub struct Fault {
+    /// Its name.
+    pub name: &'static str,
+    /// What the disk does.
+    pub summary: &'static str,
+    rules: fn(Place) -> Vec<Rule>,
+    act: fn(&Path, &mut Told),
+}
+
+/// Where the file's data lie on the disk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Place {
+    from: u64,
+    to: u64,
+}
+
+/// Every fault, in the order in which they are tried.
+pub static ALL: &[Fault] = &[
+    Fault {
+        name: "read-data",
+        summary: "sectors of a file's data cannot be read",
+        rules: |place| vec![inside(On::Read, place, Effect::Fail)],
+        act: |root, told| {
+            told.note("read", read_file(root));
+            told.note("write another file", write_new(root));
+        },
+    },
+    Fault {
+        name: "read-metadata",
+        summary: "sectors of metadata cannot be read",
+        rules: |place| vec![outside(On::Read, place, Effect::Fail)],
+        act: |root, told| {
+            told.note("list a directory", list_many(root));
+            told.note("write another file", write_new(root));
+        },
+    },
+    Fault {
+        name: "write",
+        summary: "nothing can be written",
+        rules: |_| vec![Rule::all(On::Write, Effect::Fail)],
+        act: |root, told| {
+            overwrite_told(root, told);
+            told.note("write another file", write_new(root));
+        },
+    },
+    Fault {
+        name: "flush",
+        summary: "flushes fail",
+        rules: |_| vec![Rule::all(On::Flush, Effect::Fail)],
+        act: |root, told| {
+            overwrite_told(root, told);
+            told.note("write another file", write_new(root));
+        },
+    },
+    Fault {
+        name: "slow",
+        summary: "each request takes 0.3 s longer",
+        rules: |_| vec![Rule::all(On::Any, Effect::Delay(SLOW_NS))],
+        act: |root, told| told.note("write another file", write_new(root)),
+    },
+    Fault {
+        name: "gone",
+        summary: "the disk is not there any more",
+        rules: |_| vec![Rule::all(On::Any, Effect::Fail)],
+        act: |root, told| {
+            told.note("read", read_file(root));
+            overwrite_told(root, told);
+        },
+    },
+    Fault {
+        name: "flipped-data",
+        summary: "a file's data are read with flipped bits",
+        rules: |place| vec![inside(On::Read, place, Effect::Flip)],
+        act: |root, told| told.note("read", read_file(root)),
+    },
+    Fault {
+        name: "flipped-metadata",
+        summary: "metadata are read with flipped bits",
+        rules: |place| vec![outside(On::Read, place, Effect::Flip)],
+        act: |root, told| {
+            told.note("list a directory", list_many(root));
+            told.note("write another file", write_new(root));
+        },
+    },
+    Fault {
+        name: "lost-writes",
+        summary: "writes are answered and not done, for a while",
+        rules: |_| vec![Rule::all(On::Write, Effect::Lose)],
+        act: overwrite_told,
+    },
+];
+
+fn inside(on: On, place: Place, effect: Effect) -> Rule {
+    Rule { on, from: place.from, to: place.to, outside: false, effect }
+}
+
+fn outside(on: On, place: Place, effect: Effect) -> Rule {
+    Rule { outside: true, ..inside(on, place, effect) }
+}
+
+/// What a program was told of one thing that it did.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Step {
+    /// What it did.
+    pub what: &'static str,
+    /// What it was told, in words.
+    pub told: String,
+    /// Whether that was an error.
+    pub is_error: bool,
+    /// Whether it was given bytes that nobody wrote there, as if nothing were wrong.
+    pub is_wrong: bool,
+    /// How long it took, in seconds.
+    pub elapsed_s: f64,
+}
+
+/// All that it was told.
+#[derive(Debug, Default)]
+struct Told {
+    steps: Vec<Step>,
+    began: Option<Instant>,
+}
+
+/// What reading gave.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Read {
+    /// What was written.
+    Right,
+    /// Others.
+    Wrong,
+}
+
+impl Told {
+    fn note(&mut self, what: &'static str, done: io::Result<Read>) {
+        let elapsed_s = self.began.map_or(0.0, |began| began.elapsed().as_secs_f64());
+        let (told, is_error, is_wrong) = match done {
+            Ok(Read::Right) => ("done".to_owned(), false, false),
+            Ok(Read::Wrong) => ("done, with wrong bytes".to_owned(), false, true),
+            Err(error) => (words(&error), true, false),
+        };
+        self.steps.push(Step { what, told, is_error, is_wrong, elapsed_s });
+        self.began = Some(Instant::now());
+    }
+}
+
+/// The error without its number.
+fn words(error: &io::Error) -> String {
+    let text = error.to_string();
+    text.split(" (os error").next().unwrap_or(&text).to_owned()
+}
+
+/// What a filesystem did when a disk went wrong.
+#[derive(Debug, Clone, Serialize)]
+pub struct Reaction {
+    /// The fault.
+    pub fault: &'static str,
+    /// What the program did and was told.
+    pub steps: Vec<Step>,
+    /// What became of the filesystem, while the disk was wrong: it goes on, or how it gave up.
+    pub state: String,
+    /// The first error that the kernel told of it.
+    pub kernel: Option<String>,
+    /// Once the disk was well again: whether it could be mounted, what the file held, what the check found.
+    pub after: After,
+}
+
+/// What was there once the disk was well again.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct After {
+    /// Why it could not be mounted; null where it could.
+    pub mount_error: Option<String>,
+    /// What the file held: `written` what was written last, `before` what was there before, `mixed` both,
+    /// `wrong` anything else; or the error of reading it.
+    pub file: Option<String>,
+    /// What the check found; null where it found no errors.
+    pub check: Option<String>,
+}
+
+impl Reaction {
+    /// Whether a program was given wrong bytes, or told that its bytes were durable that were not, and
+    /// never an error.
+    #[must_use]
+    pub fn is_silent(&self) -> bool {
+        let is_told = self.steps.iter().any(|step| step.is_error);
+        let is_wrong_now = self.steps.iter().any(|step| step.is_wrong);
+        let is_durable = self.steps.iter().any(|step| step.what == FSYNC && !step.is_error);
+        let is_wrong_later = match self.after.file.as_deref() {
+            Some("before" | "mixed") => is_durable,
+            Some("wrong") => true,
+            _ => false,
+        };
+        let is_found = self.after.mount_error.is_some() || self.after.check.is_some();
+        !is_told && (is_wrong_now || is_wrong_later && !is_found)
+    }
+}
+
+/// What is to be tried.
+#[derive(Debug)]
+pub struct Order<'a> {
+    /// The filesystem.
+    pub spec: &'a FreshSpec,
+    /// Size of the disk in bytes.
+    pub size_bytes: u64,
+    /// The model of the disk, and the name it was found by.
+    pub model: (&'a str, &'a Model),
+    /// An empty directory of the run's own.
+    pub directory: &'a Path,
+}
+
+/// Tries one fault.
+///
+/// # Errors
+/// A sentence: what failed before the fault, or of the machinery around it.
+pub fn react(order: &Order<'_>, fault: &'static Fault) -> Result<Reaction, String> {
+    let definition = by_name(&order.spec.filesystem)
+        .ok_or_else(|| format!("`{}` is no filesystem of the catalogue", order.spec.filesystem))?;
+    arguments::check(definition, &order.spec.mkfs, &order.spec.mount)?;
+    let below = |name: &str| order.directory.join(name);
+    let (image, served, point) = (below("disk"), below("served"), below("mount"));
+    let (log, rules) = (below("log"), below("faults"));
+    for directory in [&served, &point] {
+        fs::create_dir(directory)
+            .map_err(|error| format!("make {}: {error}", directory.display()))?;
+    }
+    File::create_new(&image)
+        .and_then(|file| file.set_len(order.size_bytes))
+        .map_err(|error| format!("make {}: {error}", image.display()))?;
+    let extras = Extras { log: Some(&log), faults: Some(&rules) };
+    let (model_name, model) = order.model;
+    let (file, directory) = (image.as_path(), served.as_path());
+    let wish = Wish { model_name, model, file, directory, seed: 1, lead_ns: 0, extras };
+    let mut emulator = Emulator::start(&wish)?;
+    let mut bench = Bench {
+        definition,
+        spec: order.spec,
+        device: emulator.path().to_owned(),
+        name: kernel_log::device_name(emulator.number()).unwrap_or_default(),
+        point,
+        rules,
+        log,
+    };
+    let reaction = bench.react(fault);
+    bench.give_up();
+    emulator.end()?;
+    reaction
+}
+
+struct Bench<'a> {
+    definition: &'static FilesystemDef,
+    spec: &'a FreshSpec,
+    device: PathBuf,
+    name: String,
+    point: PathBuf,
+    rules: PathBuf,
+    log: PathBuf,
+}
+
+impl Bench<'_> {
+    fn members(&self) -> Members<'_> {
+        Members { device: &self.device, journal: None }
+    }
+
+    fn mount(&self) -> Result<(), String> {
+        let mut options = (self.definition.mount_options)(self.members());
+        options.extend(Some(self.spec.mount.clone()).filter(|text| !text.is_empty()));
+        let source = self.device.display().to_string();
+        mount::mount(self.definition.info.name, &source, &self.point, &options.join(","))
+            .map_err(|error| error.to_string())
+    }
+
+    fn unmount(&self) -> Result<(), String> {
+        mount::unmount(&self.point).map_err(|error| error.to_string())
+    }
+
+    fn set(&self, rules: &[Rule]) -> Result<(), String> {
+        faults::set(&self.rules, rules)
+            .map_err(|error| format!("write {}: {error}", self.rules.display()))
+    }
+
+    /// Whatever is still mounted goes.
+    fn give_up(&mut self) {
+        let _ = self.set(&[]);
+        let is_mounted = |mounts: Vec<mount::MountInfo>| {
+            mounts.iter().any(|mounted| mounted.mount_point == self.point)
+        };
+        if mount::mounts().is_ok_and(is_mounted) {
+            let _ = mount::unmount(&self.point).or_else(|_| mount::unmount_lazy(&self.point));
+        }
+    }
+
+    fn react(&self, fault: &'static Fault) -> Result<Reaction, String> {
+        for command in (self.definition.mkfs)(self.members(), &self.spec.mkfs) {
+            command::run_checked(&command, COMMAND_LIMIT).map_err(|error| error.to_string())?;
+        }
+        self.mount()?;
+        prepare(&self.point).map_err(|error| format!("before the fault: {error}"))?;
+        self.unmount()?;
+        let place = find(&self.log)?;
+        self.mount()?;
+        let mut kernel = KernelLog::from_now();
+        self.set(&(fault.rules)(place))?;
+        let mut told = Told { steps: Vec::new(), began: Some(Instant::now()) };
+        (fault.act)(&self.point, &mut told);
+        let devices = [self.name.clone()];
+        let state = self.state(kernel.records(), &devices);
+        // A filesystem that lost writes without knowing goes on working with what it remembers.
+        self.set(&[])?;
+        self.unmount().or_else(|error| mount::unmount_lazy(&self.point).map_err(|_| error))?;
+        let first = kernel_log::first_error(kernel.records(), &devices);
+        let after = self.after()?;
+        Ok(Reaction { fault: fault.name, steps: told.steps, state, kernel: first, after })
+    }
+
+    fn state(&self, records: &[String], devices: &[String]) -> String {
+        let mounts = mount::mounts().unwrap_or_default();
+        let mounted = mounts.iter().rev().find(|it| it.mount_point == self.point);
+        let given_up =
+            mounted.and_then(stand::given_up).or_else(|| kernel_log::given_up(records, devices));
+        given_up.unwrap_or("it goes on").to_owned()
+    }
+
+    fn after(&self) -> Result<After, String> {
+        let mut after = After::default();
+        match self.mount() {
+            Err(error) => after.mount_error = Some(error),
+            Ok(()) => {
+                let held = versions(&self.point).map(|versions| held(&versions).to_owned());
+                after.file = Some(held.unwrap_or_else(|error| words(&error)));
+                self.unmount()?;
+            }
+        }
+        let spec = (self.definition.fsck)(self.members());
+        let finished = command::run(&spec, COMMAND_LIMIT).map_err(|error| error.to_string())?;
+        let (verdict, meaning) = match finished.exit_code {
+            Some(code) => (self.definition.fsck_meaning)(code),
+            None => (Verdict::Operational, "ended by a signal"),
+        };
+        after.check = (verdict != Verdict::Clean).then(|| meaning.to_owned());
+        Ok(after)
+    }
+}
+
+/// The version of the file's data: the first, and the one that is written while the disk is wrong.
+const FIRST: u32 = 1;
+const SECOND: u32 = 2;
+
+fn target(root: &Path) -> PathBuf {
+    root.join("file")
+}
+
+fn prepare(root: &Path) -> io::Result<()> {
+    let file = File::create_new(target(root))?;
+    file.write_all_at(&content::bytes(SEED, FILE, FIRST, 0, FILE_BYTES), 0)?;
+    file.sync_all()?;
+    let many = root.join("many");
+    fs::create_dir(&many)?;
+    for number in 0..MANY {
+        File::create_new(many.join(format!("a-file-with-a-longer-name-{number}")))?;
+    }
+    Ok(rustix::fs::syncfs(File::open(root)?)?)
+}
+
+/// Where the file's data lie, from what was written down: filesystems tell it each in its own way.
+fn find(log: &Path) -> Result<Place, String> {
+    let log = WriteLog::open(log)?;
+    let mut place: Option<Place> = None;
+    for entry in log.entries() {
+        let Entry::Write { offset, bytes, at } = *entry else { continue };
+        let mut buffer = vec![0; bytes as usize];
+        log.read(at, &mut buffer).map_err(|error| format!("{}: {error}", log.path().display()))?;
+        for (index, sector) in buffer.chunks(512).enumerate() {
+            let Some(record) = sector.get(..RECORD as usize) else { continue };
+            if matches!(content::look(SEED, record), Found::Record { file: FILE, .. }) {
+                let from = offset + index as u64 * 512;
+                let known = place.get_or_insert(Place { from, to: from + 512 });
+                known.from = known.from.min(from);
+                known.to = known.to.max(from + 512);
+            }
+        }
+    }
+    place.ok_or_else(|| {
+        "the file's data were not found on the disk: does the filesystem change them (compress)?"
+            .to_owned()
+    })
+}
+
+fn versions(root: &Path) -> io::Result<Vec<Option<u32>>> {
+    let mut contents = Vec::new();
+    File::open(target(root))?.take(2 * FILE_BYTES).read_to_end(&mut contents)?;
+    if contents.len() as u64 != FILE_BYTES {
+        return Ok(vec![None]);
+    }
+    let records = contents.chunks_exact(RECORD as usize).enumerate();
+    let version = |(index, record): (usize, &[u8])| match content::look(SEED, record) {
+        Found::Record { file: FILE, operation, place } if place as usize == index => {
+            Some(operation)
+        }
+        _ => None,
+    };
+    Ok(records.map(version).collect())
+}
+
+/// Reads the file, of which the first version is right.
+fn read_file(root: &Path) -> io::Result<Read> {
+    let versions = versions(root)?;
+    Ok(if versions.iter().all(|it| *it == Some(FIRST)) { Read::Right } else { Read::Wrong })
+}
+
+/// Which versions of its data a file holds, in a word.
+fn held(versions: &[Option<u32>]) -> &'static str {
+    let all = |version| versions.iter().all(|it| *it == Some(version));
+    if all(SECOND) {
+        "written"
+    } else if all(FIRST) {
+        "before"
+    } else if versions.iter().all(Option::is_some) {
+        "mixed"
+    } else {
+        "wrong"
+    }
+}
+
+/// Overwrites the file and asks twice that it be durable: the second time a program may be told that all
+/// is well.
+fn overwrite_told(root: &Path, told: &mut Told) {
+    let opened = OpenOptions::new().write(true).open(target(root));
+    let file = match opened {
+        Ok(file) => file,
+        Err(error) => return told.note("open", Err(error)),
+    };
+    let bytes = content::bytes(SEED, FILE, SECOND, 0, FILE_BYTES);
+    told.note("overwrite", file.write_all_at(&bytes, 0).map(|()| Read::Right));
+    told.note(FSYNC, file.sync_all().map(|()| Read::Right));
+    told.note("fsync again", file.sync_all().map(|()| Read::Right));
+}
+
+fn write_new(root: &Path) -> io::Result<Read> {
+    let file = File::create(root.join("another"))?;
+    file.write_all_at(&[7; 8192], 0)?;
+    file.sync_all()?;
+    Ok(Read::Right)
+}
+
+fn list_many(root: &Path) -> io::Result<Read> {
+    let mut count = 0;
+    for entry in fs::read_dir(root.join("many"))? {
+        entry?.metadata()?;
+        count += 1;
+    }
+    Ok(if count == MANY { Read::Right } else { Read::Wrong })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn reaction(steps: Vec<Step>, file: &str) -> Reaction {
+        let after = After { file: Some(file.to_owned()), ..After::default() };
+        Reaction { fault: "x", steps, state: String::new(), kernel: None, after }
+    }
+
+    fn step(what: &'static str, is_error: bool, is_wrong: bool) -> Step {
+        Step { what, told: String::new(), is_error, is_wrong, elapsed_s: 0.0 }
+    }
+
+    #[test]
+    fn silent_is_what_nobody_was_told() {
+        let fsync = |is_error| vec![step(FSYNC, is_error, false)];
+        for (steps, file, expected) in [
+            (fsync(false), "written", false),
+            (fsync(false), "before", true),
+            (fsync(false), "mixed", true),
+            (fsync(true), "before", false),
+            (fsync(false), "Input/output error", false),
+            (vec![step("read", false, true)], "before", true),
+            (vec![step("read", true, false)], "before", false),
+            (vec![step("read", false, false)], "before", false),
+        ] {
+            assert_eq!(reaction(steps.clone(), file).is_silent(), expected, "{steps:?} {file}");
+        }
+        let mut found = reaction(fsync(false), "before");
+        found.after.check = Some("errors".to_owned());
+        assert!(!found.is_silent());
+    }
+
+    #[test]
+    fn a_file_holds_one_version_or_both() {
+        assert_eq!(held(&[Some(SECOND); 3]), "written");
+        assert_eq!(held(&[Some(FIRST); 3]), "before");
+        assert_eq!(held(&[Some(FIRST), Some(SECOND)]), "mixed");
+        assert_eq!(held(&[Some(FIRST), None]), "wrong");
+    }
+
+    #[test]
+    fn faults_have_names_of_their_own() {
+        let mut names: Vec<&str> = ALL.iter().map(|fault| fault.name).collect();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), ALL.len());
+        assert!(ALL.iter().all(|fault| !fault.summary.is_empty()));
+    }
+}
