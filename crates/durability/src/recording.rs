@@ -203,7 +203,7 @@ fn run(
     mount_point: &Path,
     log: &Path,
 ) -> Result<About, String> {
-    let members = Members { device, journal: None };
+    let members = Members { device, others: &[], journal: None };
     let commands = (definition.mkfs)(members, &order.spec.mkfs);
     for command in &commands {
         command::run_checked(command, COMMAND_LIMIT).map_err(|error| error.to_string())?;
