@@ -7,9 +7,7 @@ use std::time::Duration;
 
 use fsdyno_model::info::FilesystemInfo;
 
-use super::{
-    FilesystemDef, Fsck, Members, Parameters, Verdict, colon_fields, make, on_device, told,
-};
+use super::{FilesystemDef, Fsck, Members, Parameters, Verdict, make, on_device};
 use crate::arguments::{MAKES_NOTHING, MkfsOptions};
 use crate::command::CommandError;
 use crate::tools::{EXFATPROGS, ToolDef};
