@@ -67,6 +67,7 @@ pub mod payload;
 pub mod persona;
 pub mod place;
 pub mod plan;
+mod plan_fields;
 mod plan_toml;
 pub mod published;
 pub mod record;

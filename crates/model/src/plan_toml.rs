@@ -26,6 +26,7 @@ use crate::kernel::KernelChoice;
 use crate::param::{self, Params};
 use crate::place::{self, Accelerator, Clock, Place, Where};
 use crate::plan::Plan;
+use crate::plan_fields::{PLACE_FIELDS, PLAN_FIELDS, TARGET_FIELDS};
 use crate::stop::{self, Asked, Trials};
 use crate::target::{self, DeviceSpec, FreshSpec, Ground, TargetSpec};
 use crate::toml_reader::{TomlReader, Value, kind_of, scalar};
@@ -66,22 +67,6 @@ pub(crate) fn parse(text: &str, names: &Names<'_>) -> Result<Plan, Vec<Diagnosti
     }
     Err(reader.toml.into_sorted())
 }
-
-/// Settings of `[plan]` that say where trials run.
-const PLACE_FIELDS: &[&str] = &["where", "clock", "shift", "kernel", "accelerator", "memory"];
-
-const TARGET_FIELDS: &[&str] = &[
-    "label",
-    "filesystem",
-    "directory",
-    "mkfs",
-    "mount",
-    "device",
-    "log",
-    "journal",
-    "age",
-    "kernel",
-];
 
 /// A target as far as its fields could be read.
 #[derive(Default)]
@@ -167,20 +152,7 @@ impl Reader<'_> {
                 }
                 name if PLACE_FIELDS.contains(&name) => self.place(name, value, &mut plan.place),
                 other => {
-                    let known = [
-                        "title",
-                        "trials",
-                        "resolution",
-                        "max_trials",
-                        "seed",
-                        "max_time",
-                        "trial_timeout",
-                        "size",
-                        "dir",
-                        "trace",
-                        "yardstick",
-                    ];
-                    let known = [&known, PLACE_FIELDS].concat();
+                    let known = [PLAN_FIELDS, PLACE_FIELDS].concat();
                     self.toml.wrong(key.span(), param::unknown("setting of [plan]", other, &known));
                 }
             }
