@@ -6,7 +6,8 @@ use fsdyno_disk::Model;
 use fsdyno_lab::emulator::find_model;
 use fsdyno_lab::filesystem;
 use fsdyno_lab::readiness::{self, Conditions, Readiness};
-use fsdyno_model::target::{DeviceSpec, FreshSpec, Ground, TargetSpec};
+use fsdyno_model::device::DeviceSpec;
+use fsdyno_model::target::{FreshSpec, Ground, TargetSpec};
 
 use crate::{bad_input, catalogue};
 
@@ -42,14 +43,19 @@ impl Wanted {
         let Ground::Fresh(spec) = &target.ground else {
             return Err(refused("power is cut under a filesystem that is made for it: name one"));
         };
-        if spec.journal.is_some() || spec.age.is_some() {
-            return Err(refused("a journal on another disk and an age are not tried here"));
+        if spec.journal.is_some() || spec.age.is_some() || spec.kernel.is_some() {
+            return Err(refused(
+                "a journal on another disk, an age and a kernel are not tried here",
+            ));
         }
         let (model_name, size) = match &spec.device {
             DeviceSpec::LoopImage { size_bytes } => (MODEL, *size_bytes),
             DeviceSpec::Emulated { model, size_bytes } => (model.as_str(), *size_bytes),
             DeviceSpec::Block { .. } => {
                 return Err(refused("power is cut under an image: leave @DEVICE out"));
+            }
+            DeviceSpec::Array(_) => {
+                return Err(refused("power is cut under one image: arrays are not tried here"));
             }
         };
         let least = filesystem::by_name(&spec.filesystem).map_or(0, |it| it.min_size_bytes);
