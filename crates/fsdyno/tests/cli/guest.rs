@@ -179,7 +179,7 @@ fn a_full_disk_of_the_host_is_told() {
     let disk = || {
         let runs = std::fs::read_dir(&images).into_iter().flatten().flatten();
         let mut guests = runs.flat_map(|run| std::fs::read_dir(run.path()).into_iter().flatten());
-        guests.any(|guest| guest.is_ok_and(|guest| guest.path().join("device.img").exists()))
+        guests.any(|guest| guest.is_ok_and(|guest| guest.path().join("disk0.img").exists()))
     };
     let end = std::time::Instant::now() + std::time::Duration::from_secs(120);
     while !disk() && std::time::Instant::now() < end {

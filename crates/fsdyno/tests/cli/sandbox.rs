@@ -180,6 +180,15 @@ pub fn skip(reason: &str) {
     println!("skipped: {reason}");
 }
 
+/// Whether tests of minutes are asked for; prints that they are not.
+pub fn is_long_asked() -> bool {
+    let is_asked = std::env::var_os("FSDYNO_TEST_LONG").is_some();
+    if !is_asked {
+        skip("FSDYNO_TEST_LONG is not set: this takes minutes where guests are emulated");
+    }
+    is_asked
+}
+
 /// Whether tests that format loop devices can run here; prints the reason when not.
 pub fn can_format(filesystems: &[&str]) -> bool {
     if !fsdyno_sys::process::is_root() {

@@ -31,6 +31,7 @@ fn make(wish: &Wish<'_>) -> Result<PathBuf, String> {
     let [member] = wish.members else { return Err("crypt has one member".to_owned()) };
     let bytes = sys_block::size_bytes(member).map_err(|error| error.to_string())?;
     run(&create(wish.name, member, bytes))?;
+    run(&CommandSpec::new("dmsetup", &["mknodes", wish.name]))?;
     Ok(mapper::node(wish.name))
 }
 
@@ -39,7 +40,10 @@ fn create(name: &str, member: &Path, bytes: u64) -> CommandSpec {
     // Discards reach the device, as they do without encryption.
     let table = format!("0 {sectors} crypt {CIPHER} {KEY} 0 {member} 0 1 allow_discards");
     let uuid = format!("FSDYNO-{name}");
-    CommandSpec::new("dmsetup", &["create", name, "--uuid", &uuid, "--table", &table])
+    // Its node is made by dmsetup itself, because guests have no udev.
+    let own_node = ["--noudevrules", "--noudevsync"];
+    let words = [&own_node[..], &["create", name, "--uuid", &uuid, "--table", &table]].concat();
+    CommandSpec::new("dmsetup", &words)
 }
 
 #[cfg(test)]
