@@ -152,51 +152,6 @@ fn a_guest_without_memory_says_so() {
     sandbox.assert_nothing_left();
 }
 
-/// The directory of the images is a filesystem that others fill while a guest is at work.
-#[test]
-fn a_full_disk_of_the_host_is_told() {
-    if !can_run_guests() {
-        return;
-    }
-    if !fsdyno_sys::process::is_root() {
-        skip("needs root to mount a small filesystem");
-        return;
-    }
-    let sandbox = Sandbox::new();
-    let images = sandbox.images();
-    let mount = Command::new("mount")
-        .args(["-t", "tmpfs", "-o", "size=600m,mode=1777", "fsdyno-test"])
-        .arg(&images)
-        .status();
-    assert!(mount.unwrap().success());
-    let images_text = images.display().to_string();
-    let mut arguments = vec!["compare", "ext4", "-w", "small-files:files=40,size=2MiB"];
-    arguments.extend(&SMALL[..10]);
-    arguments.extend(["--json", "result.json", "--dir", &images_text]);
-    let mut child = sandbox.command_as_nobody(&arguments);
-    let child = child.stderr(std::process::Stdio::piped()).spawn().unwrap();
-    // Its initial file system and its disk are there: the rest of the room is taken.
-    let disk = || {
-        let runs = std::fs::read_dir(&images).into_iter().flatten().flatten();
-        let mut guests = runs.flat_map(|run| std::fs::read_dir(run.path()).into_iter().flatten());
-        guests.any(|guest| guest.is_ok_and(|guest| guest.path().join("disk0.img").exists()))
-    };
-    let end = std::time::Instant::now() + std::time::Duration::from_secs(120);
-    while !disk() && std::time::Instant::now() < end {
-        std::thread::sleep(std::time::Duration::from_millis(5));
-    }
-    let mut filler = std::fs::File::create(images.join("filler")).unwrap();
-    let megabyte = vec![1; 1 << 20];
-    while std::io::Write::write_all(&mut filler, &megabyte).is_ok() {}
-    let finished = Finished::of(&child.wait_with_output().unwrap());
-    let unmounted = Command::new("umount").arg("-l").arg(&images).status();
-    assert!(unmounted.unwrap().success());
-    finished.assert_code(1);
-    let result = result(&sandbox);
-    let error = result["trials"][0]["error"].as_str().unwrap();
-    assert!(error.contains("is full") && error.contains("--dir"), "{error}");
-}
-
 #[test]
 fn what_lies_on_this_machine_is_refused() {
     if !can_run_guests() {
