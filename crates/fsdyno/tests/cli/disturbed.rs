@@ -12,6 +12,7 @@ fn a_device_that_goes_away_costs_one_trial() {
     if !can_format(&["ext4"]) {
         return;
     }
+    let _log = crate::sandbox::kernel_log();
     let sandbox = Sandbox::new();
     let images = sandbox.images().display().to_string();
     let line = format!(

@@ -147,6 +147,7 @@ fn what_cannot_be_cut_is_refused() {
 }
 
 fn reactions(sandbox: &Sandbox, target: &str) -> Vec<Value> {
+    let _log = crate::sandbox::kernel_log();
     let images = sandbox.images().display().to_string();
     let found = sandbox.run(["faults", target, "--json", "--quiet", "--dir", &images]);
     let found = found.assert_code(0).json();

@@ -180,6 +180,13 @@ pub fn skip(reason: &str) {
     println!("skipped: {reason}");
 }
 
+/// Held by tests that make disks fail: the kernel suppresses messages of errors that come in numbers, and
+/// with them those that another test waits for.
+pub fn kernel_log() -> std::sync::MutexGuard<'static, ()> {
+    static LOG: std::sync::Mutex<()> = std::sync::Mutex::new(());
+    LOG.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
 /// Whether tests of minutes are asked for; prints that they are not.
 pub fn is_long_asked() -> bool {
     let is_asked = std::env::var_os("FSDYNO_TEST_LONG").is_some();

@@ -81,9 +81,19 @@ fn no_server_outlives_its_run() {
         let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
         // pgbench makes the tables first.
         await_process(&mut child, during);
-        let all = descendants(child.id());
+        let is_served =
+            |all: &[Below]| all.iter().any(|below| below.name == "postgres" || during == "initdb");
+        let mut all = descendants(child.id());
+        // A look at all processes is not made at one moment.
+        for _ in 0..100 {
+            if is_served(&all) {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(100));
+            all = descendants(child.id());
+        }
         let runner = all.iter().find(|below| below.depth == 1 && below.name == "fsdyno").unwrap();
-        assert!(all.iter().any(|below| below.name == "postgres" || during == "initdb"), "{all:?}");
+        assert!(is_served(&all), "{all:?}");
         let processes: Vec<(ProcessIdentity, String)> = all
             .iter()
             .filter_map(|below| Some((identity(below.pid)?, below.name.clone())))
