@@ -84,7 +84,8 @@ impl Lead {
     }
 }
 
-struct Court<'a> {
+/// Every pair of targets, workload by workload.
+struct Comparisons<'a> {
     parts: &'a [Part<'a>],
     /// Index of the evidence and its values.
     contests: Vec<(&'a Evidence<'a>, Contest<'a>)>,
@@ -106,7 +107,7 @@ pub fn advise(who: &str, parts: &[Part<'_>], evidence: &[Evidence<'_>]) -> Stand
             labels.push(label);
         }
     }
-    Court { parts, contests, labels }.standings(who)
+    Comparisons { parts, contests, labels }.standings(who)
 }
 
 /// Targets with a trial that counts.
@@ -122,7 +123,7 @@ fn completed<'a>(evidence: &Evidence<'a>) -> Vec<&'a str> {
     evidence.targets.iter().filter(counts).copied().collect()
 }
 
-impl Court<'_> {
+impl Comparisons<'_> {
     /// The newest run that has a workload and both targets, and what it says at the error `total`.
     fn part(&self, part: usize, a: &str, b: &str, total: f64) -> Option<(&str, Lead)> {
         self.contests.iter().filter(|(own, _)| own.part == part).find_map(|(own, contest)| {
@@ -161,9 +162,9 @@ impl Court<'_> {
             return Standings { ranking: vec![], words, open_targets: vec![], open_parts, runs };
         };
         let pairs = (ranked.len() * (ranked.len() - 1) / 2).max(1);
-        let strict = FAMILY_ERROR / pairs as f64;
+        let pair_error = FAMILY_ERROR / pairs as f64;
         let is_tied = |label: &str| {
-            label != first && !self.whole(label, first, strict).is_some_and(Lead::is_apart)
+            label != first && !self.whole(label, first, pair_error).is_some_and(Lead::is_apart)
         };
         let is_same =
             |label: &str| self.whole(label, first, FAMILY_ERROR).is_some_and(Lead::is_same);
@@ -181,9 +182,9 @@ impl Court<'_> {
         let tied: Vec<&str> = ranked.iter().copied().filter(|label| is_tied(label)).collect();
         let open: Vec<&str> = tied.iter().copied().filter(|label| !is_same(label)).collect();
         let mut words = vec![self.recommendation(who, &ranked, &tied, &open)];
-        words.extend(self.exceptions(&ranked, strict));
+        words.extend(self.exceptions(&ranked, pair_error));
         let second = ranked.get(1).copied().unwrap_or(first);
-        let lacks = |part: &usize| self.part(*part, first, second, strict).is_none();
+        let lacks = |part: &usize| self.part(*part, first, second, pair_error).is_none();
         let open_targets = match open.as_slice() {
             [] => Vec::new(),
             open => std::iter::once(first).chain(open.iter().copied()).map(str::to_owned).collect(),
@@ -269,8 +270,8 @@ impl Court<'_> {
     }
 
     /// The workloads in which another target is clearly ahead of the first.
-    fn exceptions(&self, ranked: &[&str], strict: f64) -> Vec<String> {
-        let error = strict / self.parts.len().max(1) as f64;
+    fn exceptions(&self, ranked: &[&str], pair_error: f64) -> Vec<String> {
+        let error = pair_error / self.parts.len().max(1) as f64;
         let of_part = |(index, part): (usize, &Part<'_>)| {
             let ahead = |label: &&&str| {
                 self.part(index, label, ranked[0], error)

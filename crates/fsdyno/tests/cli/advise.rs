@@ -83,6 +83,7 @@ fn an_own_command_is_advised_on_and_people_can_read_it() {
     finished.assert_code(0);
     assert!(finished.stdout.contains("Take other for `sh -c 'echo a > b'`"), "{}", finished.stdout);
 
+    assert!(finished.stdout.lines().all(|line| line.chars().count() <= 80), "{}", finished.stdout);
     let unknown = sandbox.run(["advise", "mail"]);
     unknown.assert_code(2);
     assert!(unknown.stderr.contains("mail-server"), "{}", unknown.stderr);
