@@ -307,7 +307,7 @@ impl Bench<'_> {
     }
 
     fn unmount(&self) -> Result<(), String> {
-        mount::unmount(&self.point).map_err(|error| error.to_string())
+        mount::unmount_from(&self.point, &self.device).map_err(|error| error.to_string())
     }
 
     fn set(&self, rules: &[Rule]) -> Result<(), String> {

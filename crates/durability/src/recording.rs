@@ -223,12 +223,12 @@ fn run(
         let path = mount_point.join(directory);
         fs::create_dir(&path).map_err(|error| format!("make {}: {error}", path.display()))?;
     }
-    mount::unmount(mount_point).map_err(|error| error.to_string())?;
+    mount::unmount_from(mount_point, device).map_err(|error| error.to_string())?;
     // What came before the first operation is on the disk, whatever was flushed.
     let from = now()?;
     mounted()?;
     let histories = work(order.amount, mount_point, &clock)?;
-    mount::unmount(mount_point).map_err(|error| error.to_string())?;
+    mount::unmount_from(mount_point, device).map_err(|error| error.to_string())?;
     let lines: Vec<String> = commands.iter().map(CommandSpec::to_string).collect();
     Ok(About {
         version: VERSION,

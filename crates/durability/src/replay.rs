@@ -182,7 +182,7 @@ impl Bench<'_> {
             return Ok(Err(error.to_string()));
         }
         let trees = about.histories.iter().map(|it| found::read(&point, &it.directories)).collect();
-        mount::unmount(&point)
+        mount::unmount_from(&point, device)
             .inspect_err(|_| drop(mount::unmount_lazy(&point)))
             .map_err(|error| error.to_string())?;
         self.forget(device);

@@ -387,7 +387,7 @@ impl<'w> Stand<'w> {
         if let Base::Fresh(fresh) = &mut self.base
             && fresh.mounted
         {
-            mount::unmount(&fresh.mount_point)
+            mount::unmount_from(&fresh.mount_point, fresh.device.path())
                 .map_err(|error| StageError::failed("unmount", error))?;
             fresh.mounted = false;
         }

@@ -115,6 +115,18 @@ pub fn open_exclusive(path: &Path) -> Result<OwnedFd> {
         .map_err(|errno| SysError::at_path("open exclusively", path, errno))
 }
 
+/// Whether somebody (see [`open_exclusive`]) holds the device at `path`.
+///
+/// # Errors
+/// Where it cannot be opened for another reason.
+pub fn is_claimed(path: &Path) -> Result<bool> {
+    match rustix::fs::open(path, OFlags::RDONLY | OFlags::EXCL | OFlags::CLOEXEC, Mode::empty()) {
+        Ok(_) => Ok(false),
+        Err(Errno::BUSY) => Ok(true),
+        Err(errno) => Err(SysError::at_path("open exclusively", path, errno)),
+    }
+}
+
 /// Names of the devices stacked on the device or on one of its partitions (`dm-0`, `md127`, …).
 ///
 /// # Errors

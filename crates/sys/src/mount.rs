@@ -179,6 +179,27 @@ pub fn unmount(target: &Path) -> Result<()> {
     }
 }
 
+/// As [`unmount`], and waits until the filesystem has let go of `device`: the mount may be gone while
+/// another process that was forked during `mount` still holds the filesystem for a moment, and what it
+/// writes last is not on the device then.
+///
+/// # Errors
+/// As [`unmount`]; `EBUSY` where the device is still claimed 10 s later.
+pub fn unmount_from(target: &Path, device: &Path) -> Result<()> {
+    unmount(target)?;
+    let start = Instant::now();
+    let mut pause = Duration::from_micros(200);
+    while crate::block::is_claimed(device)? {
+        if start.elapsed() > UNMOUNT_DEADLINE {
+            let detail = format!("{} is unmounted, but still in use", target.display());
+            return Err(SysError::at_path("let go of", device, Errno::BUSY).with_detail(detail));
+        }
+        std::thread::sleep(pause);
+        pause = (pause * 2).min(Duration::from_millis(50));
+    }
+    Ok(())
+}
+
 /// Takes the mount on `target` out of the tree at once; the filesystem ends when its last user lets go.
 ///
 /// # Errors

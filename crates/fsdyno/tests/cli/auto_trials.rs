@@ -115,7 +115,9 @@ fn one_directory_twice_is_the_same_within_a_coarse_resolution() {
     let finished = sandbox.run(arguments.into_iter().chain(["--json", "-", "--", "sleep 0.3"]));
     finished.assert_code(0);
     let result = finished.json();
-    assert_eq!((why(&result), outcomes(&result).len()), ("settled", 10), "{}", finished.stderr);
+    // On a machine at rest five blocks settle it; one that is pushed aside in the meantime needs more.
+    assert_eq!(why(&result), "settled", "{}", finished.stderr);
+    assert!((10..=40).contains(&outcomes(&result).len()), "{}", finished.stderr);
 }
 
 #[test]
@@ -227,7 +229,7 @@ fn images_are_compared_until_it_is_settled() {
         return;
     }
     let sandbox = Sandbox::new();
-    let line = "case $(stat -f -c %T .) in xfs) sleep 1;; *) sleep 0.2;; esac";
+    let line = "case $(stat -f -c %T .) in xfs) sleep 2;; *) sleep 0.2;; esac";
     let common = ["compare", "ext4", "xfs", "--dir", "images", "--size", "512MiB", "--quick"];
     let rest = ["--trace", "explain", "--json", "-", "--", line];
     let finished = sandbox.run(common.into_iter().chain(rest));
@@ -236,7 +238,7 @@ fn images_are_compared_until_it_is_settled() {
     assert_eq!(why(&result), "settled", "{}", finished.stderr);
     let trials = result["trials"].as_array().unwrap();
     let measured = trials.iter().filter(|trial| trial["role"] == "measured");
-    assert_eq!(measured.count(), 6);
+    assert!([6, 8, 10].contains(&measured.count()), "{}", finished.stderr);
     // What is only traced still is.
     assert_eq!(trials.iter().filter(|trial| trial["role"] == "explain").count(), 2);
     assert!(finished.stderr.contains("3 to 5 trials = 6 to 10 trials, and 2 traced"));

@@ -123,7 +123,8 @@ impl Drop for Frozen {
 fn device_that_stops_answering(sandbox: &Sandbox, frozen: &Frozen, rest: &[&str]) -> Finished {
     let images = frozen.text();
     let arguments = ["compare", "ext4", "--dir", &images, "--size", "300MiB", "-n", "2"];
-    let limits = ["--trial-timeout", "20s", "--quiet"];
+    // Long enough for what comes before on a disk that others load: the freeze waits for all that is dirty.
+    let limits = ["--trial-timeout", "45s", "--quiet"];
     let all = [&arguments[..], &limits[..], rest].concat();
     let finished = Finished::of(&with_stand_ins(sandbox, &all).output().unwrap());
     finished.assert_code(1);
