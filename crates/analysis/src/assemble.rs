@@ -51,7 +51,7 @@ pub fn assemble(
     RunResult {
         schema_version: SCHEMA_VERSION,
         audit,
-        then_and_now: then_and_now::then_and_now(plan, &orders, &measured),
+        then_and_now: then_and_now::then_and_now(plan, &orders, &measured, &run.environment),
         run,
         targets: plan.targets.iter().map(|target| target_result(target, &in_order)).collect(),
         workloads: plan.workloads.clone(),

@@ -226,9 +226,10 @@ impl<'a> Search<'a> {
         let (Some(phase), Some(metric)) = (phase, metric) else {
             return Standing { compared: 0, tied: Vec::new(), ranking: String::new() };
         };
+        let looks = Looks::of(self.plan);
         let mut measured: Vec<(&str, Blocks)> = (labels.iter().enumerate())
             .map(|(target, label)| (*label, series.blocks(phase, target, metric)))
-            .filter(|(_, blocks)| blocks.len() >= 2)
+            .filter(|(_, blocks)| blocks.len() >= 2 || looks.is_exact(blocks.len()))
             .collect();
         let median = |blocks: &Blocks| {
             interval::median(&blocks.values().copied().collect::<Vec<f64>>()).unwrap_or(f64::NAN)

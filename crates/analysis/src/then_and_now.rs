@@ -1,12 +1,16 @@
 //! Published figures beside those of a run: cells, the ratio of every pair of targets then and now, and
 //! how far the orders agree (Kendall, A New Measure of Rank Correlation, Biometrika 1938). What was
-//! published comes with the plan.
+//! published comes with the plan; on what it was repeated is told by `setting`.
 
+mod setting;
+
+use fsdyno_model::environment::Environment;
 use fsdyno_model::metric::{self, Better, Metric};
+use fsdyno_model::outcome::Outcome;
 use fsdyno_model::param::ParamValue;
 use fsdyno_model::plan::Plan;
 use fsdyno_model::published::{Figure, Published};
-use fsdyno_model::record::TrialRecord;
+use fsdyno_model::record::{TrialRecord, Warning};
 use fsdyno_model::then_and_now::{Cell, Pair, Row, ThenAndNow};
 use fsdyno_model::words::counted;
 
@@ -17,22 +21,29 @@ use crate::stopping::Looks;
 
 /// Pairs whose order has changed that are told by name.
 const NAMED: usize = 6;
+/// Code of the remark that a trial counts whose time was up.
+const TIMED_OUT: &str = "timed-out";
 
 /// Puts both beside each other; `None` where the plan repeats nothing published. `trials` are those whose
-/// figures count.
+/// figures count, made in `environment`.
 #[must_use]
 pub fn then_and_now(
     plan: &Plan,
     orders: &[WorkloadOrder<'_>],
     trials: &[TrialRecord],
+    environment: &Environment,
 ) -> Option<ThenAndNow> {
     let published = plan.published.as_ref()?;
+    let setting = setting::words(plan, published, trials, environment);
+    let trials = &with_timed_out(trials)[..];
     let labels: Vec<&str> = plan.targets.iter().map(|target| target.label.as_str()).collect();
     let looks = Looks::of(plan);
     let (mut rows, mut pairs) = (Vec::new(), Vec::new());
     for figure in &published.figures {
         let again = Again::of(plan, figure, &labels, orders, trials);
-        rows.push(row(figure, &labels, again.as_ref()));
+        let mut row = row(figure, &labels, again.as_ref());
+        tell_unmeasured(&mut row, plan, trials);
+        rows.push(row);
         if let Some(again) = &again {
             pairs.extend(again.pairs(figure, &labels, &looks));
         }
@@ -45,12 +56,52 @@ pub fn then_and_now(
         year: published.year,
         kernel: published.kernel.clone(),
         hardware: published.hardware.clone(),
+        machine: setting::machine(plan, published),
+        setting,
         differences: published.differences.clone(),
         tau: tau(&pairs),
         rows,
         pairs,
         words,
     })
+}
+
+/// The phases that a trial had done before its time was up are whole: as then, they count, and those that it
+/// had not are `N/A`.
+fn with_timed_out(trials: &[TrialRecord]) -> Vec<TrialRecord> {
+    let mut all = trials.to_vec();
+    for trial in &mut all {
+        if matches!(trial.outcome, Outcome::TimedOut { .. }) {
+            let outcome = std::mem::replace(&mut trial.outcome, Outcome::Completed);
+            // Where the phase that was not done is told.
+            trial.warnings = vec![Warning {
+                code: TIMED_OUT.to_owned(),
+                message: outcome.sentence(),
+                advice: String::new(),
+            }];
+        }
+    }
+    all
+}
+
+/// Says why a cell of a row that has its phase has no figure: how the last trial that was to give it ended.
+fn tell_unmeasured(row: &mut Row, plan: &Plan, trials: &[TrialRecord]) {
+    if row.phase.is_none() {
+        return;
+    }
+    let workload = row.workload.as_deref().or(plan.workloads.first().map(|it| it.label.as_str()));
+    for cell in row.cells.iter_mut().filter(|cell| cell.measured.is_none()) {
+        let own =
+            |it: &&TrialRecord| it.target == cell.target && Some(it.workload.as_str()) == workload;
+        let Some(last) = trials.iter().rfind(own) else { continue };
+        cell.not_measured = match &last.outcome {
+            Outcome::Completed => {
+                let own = last.warnings.iter().find(|warning| warning.code == TIMED_OUT);
+                own.map(|warning| warning.message.clone())
+            }
+            other => Some(other.sentence()),
+        };
+    }
 }
 
 /// The measured values of a figure, in its unit and for its amount of work.
@@ -128,6 +179,8 @@ impl<'a> Again<'a> {
                     Better::Lower => then_b / then_a,
                     Better::Higher => then_a / then_b,
                 };
+                // In virtual time a single trial decides: another would give the same.
+                let exact = looks.is_exact(paired.blocks).then_some(now);
                 pairs.push(Pair {
                     operation: figure.operation.clone(),
                     workload: self.workload.to_owned(),
@@ -135,8 +188,8 @@ impl<'a> Again<'a> {
                     b: (*other).to_owned(),
                     then,
                     now,
-                    now_low: paired.ratio_ci95.map(|it| it.low),
-                    now_high: paired.ratio_ci95.map(|it| it.high),
+                    now_low: exact.or(paired.ratio_ci95.map(|it| it.low)),
+                    now_high: exact.or(paired.ratio_ci95.map(|it| it.high)),
                 });
             }
         }
@@ -166,6 +219,7 @@ fn row(figure: &Figure, labels: &[&str], again: Option<&Again<'_>>) -> Row {
             published: figure.cells[label].clone(),
             published_value,
             measured,
+            not_measured: None,
             ratio: ratio.filter(|ratio| ratio.is_finite()),
         }
     });
@@ -234,6 +288,35 @@ mod tests {
             now_low: ends.map(|ends| ends.0),
             now_high: ends.map(|ends| ends.1),
         }
+    }
+
+    #[test]
+    fn what_timed_out_is_not_available_and_what_was_done_counts() {
+        let mut late = crate::fixture::trial("ext3", 1, &[("create", 2.0)]);
+        late.outcome = Outcome::TimedOut { stage: "tar".to_owned(), error: "43 %".to_owned() };
+        let mut skipped = crate::fixture::trial("jfs", 1, &[]);
+        skipped.outcome = Outcome::Skipped { reason: "no jfs".to_owned() };
+        let trials = with_timed_out(&[late, skipped]);
+        assert_eq!(trials[0].outcome, Outcome::Completed);
+        let cell = |target: &str, measured| Cell {
+            target: target.to_owned(),
+            published: "1".to_owned(),
+            published_value: Some(1.0),
+            measured,
+            not_measured: None,
+            ratio: None,
+        };
+        let mut row = Row {
+            operation: "read".to_owned(),
+            workload: Some(crate::fixture::WORKLOAD.to_owned()),
+            phase: Some("tar".to_owned()),
+            unit: "s".to_owned(),
+            missing: None,
+            cells: vec![cell("ext3", None), cell("jfs", None), cell("ext3", Some(2.0))],
+        };
+        tell_unmeasured(&mut row, &Plan::new(false), &trials);
+        let told: Vec<_> = row.cells.iter().map(|cell| cell.not_measured.as_deref()).collect();
+        assert_eq!(told, [Some("timed out in tar: 43 %"), Some("skipped: no jfs"), None]);
     }
 
     #[test]

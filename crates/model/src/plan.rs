@@ -50,6 +50,9 @@ pub struct Plan {
     pub further_time_s: Option<u64>,
     /// Longest time for one trial, in seconds.
     pub trial_timeout_s: u64,
+    /// Longest time for a phase, in seconds; null for as long as the trial has.
+    #[serde(default)]
+    pub phase_timeout_s: Option<u64>,
     /// Size of an image whose target names none.
     pub size_bytes: u64,
     /// Directory of the images; null for the default.
@@ -92,6 +95,7 @@ impl Plan {
             max_time_s: None,
             further_time_s: None,
             trial_timeout_s: DEFAULT_TRIAL_TIMEOUT_S,
+            phase_timeout_s: None,
             size_bytes: DEFAULT_SIZE_BYTES,
             directory: None,
             place: Place::default(),

@@ -9,6 +9,7 @@ pub(crate) const PLAN_FIELDS: &[&str] = &[
     "seed",
     "max_time",
     "trial_timeout",
+    "phase_timeout",
     "size",
     "dir",
     "trace",

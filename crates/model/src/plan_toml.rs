@@ -139,6 +139,7 @@ impl Reader<'_> {
                 "trial_timeout" => {
                     plan.trial_timeout_s = self.seconds(value).unwrap_or(plan.trial_timeout_s);
                 }
+                "phase_timeout" => plan.phase_timeout_s = self.seconds(value),
                 "size" => plan.size_bytes = self.toml.size(value).unwrap_or(plan.size_bytes),
                 "dir" => plan.directory = self.toml.text(value).map(PathBuf::from),
                 "trace" => {

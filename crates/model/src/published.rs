@@ -1,9 +1,9 @@
 //! Comparisons that others published, as plans: their protocol, their figures as printed, and what differs
 //! when they are run again. What then and now amount to is left to the analysis.
 //!
-//! The form is that of a plan with three additions: a table `published`; `at.SCALE` in `[plan]` and in a
-//! workload, which overrides for that scale what stands beside it; and targets whose filesystem the
-//! catalogue does not have, which are left out.
+//! The form is that of a plan with three additions: a table `published`, which names the machines that it was
+//! measured on; `at.SCALE` in `[plan]`, `[published]` and a workload, which overrides for that scale what
+//! stands beside it, and `virtual.SCALE`, which does so again in virtual time; and targets whose filesystem the catalogue does not have, which are left out.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -15,7 +15,9 @@ use toml::{Table, Value};
 use crate::diagnostic::Diagnostic;
 use crate::info::Names;
 use crate::metric::Better;
+use crate::place::Clock;
 use crate::plan::Plan;
+use crate::target::{DeviceSpec, Ground};
 use crate::words::listed;
 
 /// How much of the original is repeated.
@@ -72,12 +74,40 @@ pub struct Published {
     pub kernel: String,
     /// The machine that it was measured on.
     pub hardware: String,
+    /// Memory of a guest in which the workload's input lies, in MiB: it caches nothing. Depends on the scale.
+    #[serde(default)]
+    pub input_mib: u64,
+    /// The machines that stand for those that it was measured on; where this is a plan of one of them, that
+    /// one alone, and none where it runs on other disks.
+    #[serde(default, rename = "machine")]
+    pub machines: Vec<Machine>,
     /// What is not as it was, and why: a sentence each.
     #[serde(default)]
     pub differences: Vec<String>,
     /// The figures, in the order in which they were printed.
     #[serde(default, rename = "figure")]
     pub figures: Vec<Figure>,
+}
+
+/// What stands for a machine that was published.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Machine {
+    /// What it is called where there are several.
+    #[serde(default)]
+    pub name: String,
+    /// Model of its disk.
+    pub disk: String,
+    /// Model of the disk that journals and logs of their own lie on; null: as `disk`.
+    #[serde(default)]
+    pub journal_disk: Option<String>,
+    /// Most that a phase wrote then, in MiB.
+    pub data_mib: u64,
+    /// Its memory, in MiB.
+    pub memory_mib: u64,
+    /// Where the publication does not tell its memory: what is assumed, and why.
+    #[serde(default)]
+    pub memory_assumed: Option<String>,
 }
 
 /// A row of a published table.
@@ -162,20 +192,76 @@ fn parse_cell(text: &str) -> Option<f64> {
     }
 }
 
-/// Reads a published plan at a scale. Errors are of the text after overriding, so that they name no line.
+/// A quotient of data and memory that differs by more than this factor from another is another regime.
+const SAME_REGIME: f64 = 1.5;
+
+impl Published {
+    /// Most that a phase wrote by the memory of its machine; `None` where no machine is named.
+    #[must_use]
+    pub fn data_per_memory(&self) -> Option<f64> {
+        let machine = self.machines.first()?;
+        Some(machine.data_mib as f64 / machine.memory_mib.max(1) as f64)
+    }
+
+    /// Whether `quotient` of data and memory is that of then, as far as caches are concerned.
+    #[must_use]
+    pub fn is_regime(&self, quotient: f64) -> Option<bool> {
+        let then = self.data_per_memory()?;
+        Some((quotient / then).max(then / quotient) <= SAME_REGIME)
+    }
+}
+
+/// Puts the targets of a plan on the disk of `machine`; those that name a device keep it.
+pub fn put_on(plan: &mut Plan, machine: &Machine) {
+    let emulated = |device: &mut DeviceSpec, model: &str| {
+        if let DeviceSpec::LoopImage { size_bytes } = *device {
+            *device = DeviceSpec::Emulated { model: model.to_owned(), size_bytes };
+        }
+    };
+    for target in &mut plan.targets {
+        if let Ground::Fresh(fresh) = &mut target.ground {
+            emulated(&mut fresh.device, &machine.disk);
+            let journal_disk = machine.journal_disk.as_ref().unwrap_or(&machine.disk);
+            fresh.journal.iter_mut().for_each(|journal| emulated(journal, journal_disk));
+        }
+    }
+    if let Some(published) = &mut plan.published {
+        published.machines = vec![machine.clone()];
+    }
+}
+
+/// Reads a published plan at a scale, for this machine or, by `clock`, for guests in virtual time. Errors are
+/// of the text after overriding, so that they name no line.
 ///
 /// # Errors
 /// A sentence that says what is wrong.
-pub fn parse(text: &str, name: &str, scale: Scale, names: &Names<'_>) -> Result<Plan, String> {
+pub fn parse(
+    text: &str,
+    name: &str,
+    scale: Scale,
+    clock: Clock,
+    names: &Names<'_>,
+) -> Result<Plan, String> {
     let mut root: Table = text.parse().map_err(|error| format!("{name}: {error}"))?;
+    for key in ["plan", "workload", "published"] {
+        for table in tables(&mut root, key) {
+            override_for(table, "at", scale, true);
+            override_for(table, "virtual", scale, clock == Clock::Virtual);
+        }
+    }
+    if clock == Clock::Virtual {
+        // Another trial would do other work, and the same one the same to the bit.
+        for table in tables(&mut root, "plan") {
+            table.insert("where".to_owned(), Value::from("guest"));
+            table.insert("clock".to_owned(), Value::from("virtual"));
+            table.insert("trials".to_owned(), Value::from(1));
+        }
+    }
     let published = root.remove("published").ok_or_else(|| format!("{name}: no [published]"))?;
     let mut published: Published =
         published.try_into().map_err(|error| format!("{name}: [published]: {error}"))?;
     published.name = name.to_owned();
     published.scale = scale;
-    for key in ["plan", "workload"] {
-        tables(&mut root, key).for_each(|table| override_for(table, scale));
-    }
     published.differences.extend(leave_out_unknown(&mut root, names));
     let text = toml::to_string(&root).map_err(|error| format!("{name}: {error}"))?;
     let said = |all: Vec<Diagnostic>| {
@@ -196,9 +282,10 @@ fn tables<'a>(root: &'a mut Table, key: &str) -> impl Iterator<Item = &'a mut Ta
     tables.into_iter()
 }
 
-fn override_for(table: &mut Table, scale: Scale) {
-    let Some(Value::Table(mut scales)) = table.remove("at") else { return };
-    if let Some(Value::Table(own)) = scales.remove(scale.word()) {
+/// Takes `key.SCALE` out of a table; where it `counts`, it overrides what stands beside it.
+fn override_for(table: &mut Table, key: &str, scale: Scale, counts: bool) {
+    let Some(Value::Table(mut scales)) = table.remove(key) else { return };
+    if let (Some(Value::Table(own)), true) = (scales.remove(scale.word()), counts) {
         table.extend(own);
     }
 }
@@ -247,9 +334,10 @@ mod tests {
     fn a_scale_overrides_what_stands_beside_it() {
         let mut table: Table = "a = 1\nb = 2\nat.smoke = { b = 3, c = 4 }".parse().unwrap();
         let mut other = table.clone();
-        override_for(&mut table, Scale::Smoke);
+        override_for(&mut table, "at", Scale::Smoke, true);
         assert_eq!(table, "a = 1\nb = 3\nc = 4".parse().unwrap());
-        override_for(&mut other, Scale::Full);
+        override_for(&mut other.clone(), "at", Scale::Smoke, false);
+        override_for(&mut other, "at", Scale::Full, true);
         assert_eq!(other, "a = 1\nb = 2".parse().unwrap());
     }
 }

@@ -20,6 +20,12 @@ pub struct ThenAndNow {
     pub kernel: String,
     /// The machine then.
     pub hardware: String,
+    /// Which of the machines of then is emulated, where the publication has several; null elsewhere.
+    #[serde(default)]
+    pub machine: Option<String>,
+    /// On what it was repeated, and how much data there was for how much memory, then and now.
+    #[serde(default)]
+    pub setting: Vec<String>,
     /// What is not as it was, and why.
     pub differences: Vec<String>,
     /// Every published row.
@@ -58,9 +64,12 @@ pub struct Cell {
     pub published: String,
     /// The same as a number; null where it is none.
     pub published_value: Option<f64>,
-    /// Median of the completed trials, in the unit of the row, for the published amount of work; where ranks
-    /// were published, the rank of the median. Null where no trial completed.
+    /// Median of the trials that did the phase to its end, in the unit of the row, for the published amount of
+    /// work; where ranks were published, the rank of the median. Null where no trial did.
     pub measured: Option<f64>,
+    /// Why there is no measured figure, where a trial that was to give one did not: how it ended.
+    #[serde(default)]
+    pub not_measured: Option<String>,
     /// How many times as fast as then; null where either is missing, and for ranks.
     pub ratio: Option<f64>,
 }
@@ -80,7 +89,7 @@ pub struct Pair {
     pub then: f64,
     /// The same now, paired by trial.
     pub now: f64,
-    /// Low end of its 95 % interval; null with a single trial.
+    /// Low end of its 95 % interval; null with a single trial, but in virtual time, where that is exact.
     pub now_low: Option<f64>,
     /// High end of the same.
     pub now_high: Option<f64>,
@@ -90,7 +99,7 @@ impl Pair {
     /// The ratio now with its interval, where there is one: `0.84 [0.79–0.90]`.
     #[must_use]
     pub fn now_text(&self) -> String {
-        let ends = self.now_low.zip(self.now_high);
+        let ends = self.now_low.zip(self.now_high).filter(|(low, high)| low < high);
         let ends = ends.map_or(String::new(), |(low, high)| format!(" [{low:.2}–{high:.2}]"));
         format!("{:.2}{ends}", self.now)
     }

@@ -2,7 +2,7 @@
 //! said by the analysis. And the list of publications that can be repeated.
 
 use fsdyno_model::plan::Plan;
-use fsdyno_model::published::Published;
+use fsdyno_model::published::{Machine, Published};
 use fsdyno_model::then_and_now::{Cell, Pair, ThenAndNow};
 use fsdyno_model::units;
 use serde_json::json;
@@ -20,13 +20,14 @@ pub(crate) struct Rows {
 
 /// What was published, on what, and how it was repeated.
 pub(crate) fn lead(it: &ThenAndNow) -> String {
-    format!(
+    let then = format!(
         "{}. Then: Linux {}, {}. Repeated at scale {}.",
         it.source.trim_end_matches('.'),
         it.kernel,
         it.hardware,
         it.scale
-    )
+    );
+    std::iter::once(then).chain(it.setting.iter().cloned()).collect::<Vec<_>>().join(" ")
 }
 
 /// Every published row that was done again: a column for each target.
@@ -113,7 +114,27 @@ pub(crate) fn remarks(it: &ThenAndNow) -> Vec<String> {
         let why = row.missing.as_ref()?;
         Some(format!("Not repeated: {} ({}): {why}.", row.operation, printed.join(", ")))
     });
-    it.differences.iter().cloned().chain(missing).collect()
+    unmeasured(it).into_iter().chain(it.differences.iter().cloned()).chain(missing).collect()
+}
+
+/// What has no figure now, and why: a sentence for each target of each workload.
+fn unmeasured(it: &ThenAndNow) -> Vec<String> {
+    let several = has_several_workloads(it);
+    let mut told: Vec<(String, String, Vec<&str>)> = Vec::new();
+    for row in &it.rows {
+        for cell in &row.cells {
+            let Some(why) = &cell.not_measured else { continue };
+            let who = name(row.workload.as_deref(), &cell.target, several);
+            match told.iter_mut().find(|(known, reason, _)| *known == who && reason == why) {
+                Some((_, _, operations)) => operations.push(&row.operation),
+                None => told.push((who, why.clone(), vec![&row.operation])),
+            }
+        }
+    }
+    let sentence = |(who, why, operations): &(String, String, Vec<&str>)| {
+        format!("N/A: {who} ({}): {}.", operations.join(", "), why.trim_end_matches('.'))
+    };
+    told.iter().map(sentence).collect()
 }
 
 /// What the pairs say.
@@ -135,9 +156,10 @@ fn name(workload: Option<&str>, operation: &str, several: bool) -> String {
     }
 }
 
-/// `28.77 → 113 (3.9)`.
+/// `28.77 → 113 (3.9)`; `3m27s → N/A` where a trial did not come to it.
 fn words(cell: &Cell) -> String {
-    let now = cell.measured.map_or_else(|| "–".to_owned(), units::significant);
+    let none = if cell.not_measured.is_some() { "N/A" } else { "–" };
+    let now = cell.measured.map_or_else(|| none.to_owned(), units::significant);
     let ratio =
         cell.ratio.map_or(String::new(), |ratio| format!(" ({})", units::significant(ratio)));
     format!("{} → {now}{ratio}", cell.published)
@@ -234,6 +256,22 @@ fn plan_json(it: &PlanEntry<'_>) -> serde_json::Value {
     })
 }
 
+/// `Machine: disk hdd-7200-2007; 16.0 GiB of data for 8.00 GiB of memory.`
+fn machine_markdown(machine: &Machine) -> String {
+    let mib = |count: u64| units::human_bytes(count << 20);
+    let name = if machine.name.is_empty() { "the machine" } else { &machine.name };
+    let journal = machine.journal_disk.as_ref();
+    let journal = journal.map_or(String::new(), |disk| format!(", of journals {disk}"));
+    let assumed = machine.memory_assumed.as_ref();
+    let assumed = assumed.map_or(String::new(), |why| format!(" ({})", escape(why)));
+    format!(
+        "- In virtual time {name} has the disk {}{journal}; {} of data for {} of memory{assumed}.\n",
+        machine.disk,
+        mib(machine.data_mib),
+        mib(machine.memory_mib)
+    )
+}
+
 fn plan_markdown(it: &PlanEntry<'_>, title: &str) -> String {
     let Published { source, kernel, hardware, differences, figures, .. } = it.published;
     let mut page = format!(
@@ -243,6 +281,7 @@ fn plan_markdown(it: &PlanEntry<'_>, title: &str) -> String {
         escape(kernel),
         escape(hardware)
     );
+    page.extend(it.published.machines.iter().map(machine_markdown));
     page.extend(differences.iter().map(|difference| format!("- {}\n", escape(difference))));
     page.push_str("\n| operation | repeated by | unit | published |\n|---|---|---|---|\n");
     for figure in figures {

@@ -29,7 +29,7 @@ pub const EXIT_MALFORMED: i32 = 2;
 
 const PROGRESS_PERIOD: Duration = Duration::from_millis(200);
 /// Stage of failures before the first phase.
-const PREPARE: &str = "prepare";
+pub const PREPARE: &str = "prepare";
 
 /// Reads one [`Spec`] from `input`, does what it asks and says on `output` how that went; returns
 /// the exit code of the process. From then on SIGINT and SIGTERM end the work at the next operation.

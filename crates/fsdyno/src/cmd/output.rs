@@ -148,6 +148,18 @@ pub struct PlaceArgs {
     pub guest_memory: Option<u64>,
 }
 
+/// Reads a limit in seconds.
+///
+/// # Errors
+/// A sentence that says what is wrong.
+pub fn seconds(text: &str) -> Result<u64, String> {
+    let seconds = units::parse_duration_ns(text).map_err(|error| error.to_string())?;
+    match seconds.div_ceil(1_000_000_000) {
+        0 => Err("a limit of no time lets nothing run".to_owned()),
+        seconds => Ok(seconds),
+    }
+}
+
 fn bytes(text: &str) -> Result<u64, String> {
     units::parse_bytes(text).map_err(|error| error.to_string())
 }
@@ -272,6 +284,19 @@ impl FormatArgs {
             Format::Original(format) if !has_workload(plan, format) => Err(wrong_workload(format)),
             _ => Ok(()),
         }
+    }
+
+    /// The same for a run that is one of several: `result.json` becomes `result-laptop.json`.
+    #[must_use]
+    pub fn of_part(&self, part: &str) -> FormatArgs {
+        let mut own = self.clone();
+        if let Some(path) = self.json_file() {
+            let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+            let end = path.extension().map(|end| format!(".{}", end.to_string_lossy()));
+            let name = format!("{stem}-{part}{}", end.unwrap_or_default());
+            own.json = Some(path.with_file_name(name));
+        }
+        own
     }
 
     fn json_file(&self) -> Option<&Path> {

@@ -1,6 +1,8 @@
 //! The phase runner seen from its parent: a child of the same binary that gets one spec on its
 //! standard input and answers with records on its standard output.
 
+mod phase_budget;
+
 use std::io::Read as _;
 use std::path::PathBuf;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
@@ -15,6 +17,8 @@ use fsdyno_model::wire::{self, Manifest, Message, Reply, Spec};
 use fsdyno_sys::child::KILL_GRACE;
 use fsdyno_sys::process::ProcessIdentity;
 use fsdyno_sys::{process, waiting};
+
+use phase_budget::PhaseBudget;
 
 /// How often the parent looks for an interruption and the deadline.
 const TICK: Duration = Duration::from_millis(50);
@@ -45,6 +49,11 @@ pub enum End {
     Interrupted,
     /// It was stopped at the deadline.
     TimedOut,
+    /// It was stopped because a phase took longer than it may.
+    PhaseTimedOut {
+        /// How long it may take, and how much of the trial was done.
+        error: String,
+    },
     /// It was killed for either reason and does not end: it waits for a device that does not answer.
     Stuck {
         /// Its processes, and what they are doing.
@@ -77,6 +86,8 @@ pub struct Answer {
 
 /// What a runner may ask for, and who wants to know how far it is.
 pub struct Attendance<'a> {
+    /// How long each of its phases may take; `None` for as long as the trial.
+    pub phase_limit: Option<Duration>,
     /// Hears the phase and the share done.
     pub progress: &'a mut dyn FnMut(&str, f64),
     /// Unmounts the target and mounts it again.
@@ -164,12 +175,14 @@ fn hear(
     let Runner { child, mut input, messages } = runner;
     let mut stopping: Option<Stopping> = None;
     let mut end = None;
+    let mut budget = PhaseBudget::new(attendance.phase_limit);
     loop {
         match messages.recv_timeout(TICK) {
             Ok(Ok(message)) => match message {
                 Message::Hello { .. } => {}
                 Message::Progress { phase, done } => {
                     (attendance.progress)(&phase, done);
+                    budget.heard(&phase, done);
                     answer.last_phase = phase;
                 }
                 Message::Floor { ns_per_operation } => answer.floor_ns = Some(ns_per_operation),
@@ -203,7 +216,7 @@ fn hear(
         }
         match &stopping {
             None => {
-                if let Some(why) = reason_to_stop(deadline) {
+                if let Some(why) = reason_to_stop(deadline).or_else(|| budget.end()) {
                     let family = waiting::family(child.id());
                     let _ = process::kill_group(child.id(), process::Signal::TERM);
                     stopping = Some(Stopping { why, since: Instant::now(), family });

@@ -352,7 +352,11 @@ impl Trial<'_, '_> {
     ) -> Result<Answer, Unfinished> {
         let spec = Spec { version: wire::VERSION, task };
         let mut remount = || stand.remount().map_err(|error| error.to_string());
-        let attendance = Attendance { progress: &mut *self.progress, remount: &mut remount };
+        let is_measured = matches!(spec.task, Task::Measure(_));
+        let limit_s = self.setting.plan.phase_timeout_s.filter(|_| is_measured);
+        let phase_limit = limit_s.map(Duration::from_secs);
+        let progress = &mut *self.progress;
+        let attendance = Attendance { phase_limit, progress, remount: &mut remount };
         child::run(&spec, self.deadline, attendance)
             .map_err(|error| Unfinished::failed(stage, format!("{error:#}")))
     }
@@ -386,6 +390,7 @@ fn ended(end: End, last_phase: String) -> Result<(), Unfinished> {
         End::Skipped { reason } => (last_phase, reason, UnfinishedKind::Skipped),
         End::Interrupted => (last_phase, String::new(), UnfinishedKind::Interrupted),
         End::TimedOut => (last_phase, String::new(), UnfinishedKind::TimedOut),
+        End::PhaseTimedOut { error } => (last_phase, error, UnfinishedKind::TimedOut),
         End::Stuck { found } => {
             let error = format!(
                 "the trial was to end, and its phase runner does not, though it was killed: {found}"

@@ -40,7 +40,7 @@ steps = [{ repeat = "$work", steps = [{ op = "stat", fileset = "files" }] }]
 "#;
 
 /// Whether such guests can run here; prints the reason when not.
-fn can_run_guests() -> bool {
+pub fn can_run_guests() -> bool {
     let found = fsdyno_guest::qemu::find()
         .and_then(|_| fsdyno_guest::kernel::choose(None, Path::new("/var/tmp")));
     let found = found.and_then(|kernel| {

@@ -167,7 +167,8 @@ fn make(
             human_bytes(needed_bytes)
         )
     };
-    if let Ok(free) = rustix::fs::statvfs(directory) {
+    // One that counts no blocks is memory, as a guest's own files are: it is full when memory is.
+    if let Some(free) = rustix::fs::statvfs(directory).ok().filter(|free| free.f_blocks > 0) {
         let free_bytes = free.f_bavail.saturating_mul(free.f_frsize);
         ensure!(free_bytes >= needed_bytes + SPARE_BYTES, room());
     }

@@ -46,6 +46,7 @@ pub(super) fn bare(errand: TrialErrand) -> TrialErrand {
         trials: trial,
         seed: plan.seed,
         trial_timeout_s: plan.trial_timeout_s,
+        phase_timeout_s: plan.phase_timeout_s,
         size_bytes: plan.size_bytes,
         directory: plan.directory,
         place: Place { kernel: None, ..plan.place },
