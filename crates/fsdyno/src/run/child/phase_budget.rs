@@ -66,10 +66,6 @@ mod tests {
         assert_eq!(budget.end(), None);
         *budget.spent.get_mut("create").unwrap() = Duration::from_secs(3600);
         let Some(End::PhaseTimedOut { error }) = budget.end() else { panic!("it goes on") };
-        assert!(
-            error.contains("60 min") || error.contains("1 h") || error.contains("3600"),
-            "{error}"
-        );
         assert!(error.ends_with("25 % of the trial's work was done"), "{error}");
         budget.heard(PREPARE, 0.25);
         budget.spent.insert(PREPARE.to_owned(), Duration::from_secs(7200));
