@@ -29,6 +29,12 @@ impl Disk {
         self.size_bytes
     }
 
+    /// The time up to which it has gone, in nanoseconds.
+    #[must_use]
+    pub fn now_ns(&self) -> u64 {
+        self.now_ns
+    }
+
     /// Takes a request; what completes before it arrives is added to `done`. One that arrives before
     /// time that has passed already arrives now.
     pub fn submit(&mut self, request: Request, done: &mut Vec<Completion>) {

@@ -16,6 +16,7 @@
 //! | [`array`](mod@array) | several disks as one |
 //! | [`ram`] | no timing |
 //! | [`probe`] | probes as fio makes them, in the model's time |
+//! | [`fit`] | models out of measurements |
 //! | [`figure`] | the figures by which disks are known |
 #![forbid(unsafe_code)]
 
@@ -24,6 +25,7 @@ pub mod card;
 pub mod disk;
 mod fields;
 pub mod figure;
+pub mod fit;
 pub mod hdd;
 pub mod model;
 mod parts;

@@ -5,6 +5,7 @@
 //! |---|---|
 //! | [`filesystem`] | the catalogue: one file for each filesystem |
 //! | [`device`] | loop images and block devices, made fresh for each trial |
+//! | [`disk_probe`] | a disk that is there, asked directly |
 //! | [`emulator`] | emulated disks: a server of its own and a loop device on what it serves |
 //! | [`stand`] | one trial's life: provision, mkfs, mount, quiesce, unmount, fsck, teardown |
 //! | [`snapshot`] | images of aged filesystems that are kept |
@@ -29,6 +30,7 @@ pub mod arguments;
 pub mod command;
 pub mod device;
 pub mod devices;
+pub mod disk_probe;
 pub mod disturbance;
 pub mod doctor;
 pub mod emulator;

@@ -1,6 +1,7 @@
-//! `fsdyno disk`: models of disks listed, shown, checked and served.
+//! `fsdyno disk`: models of disks listed, shown, checked, fitted and served.
 
 mod check;
+mod fit;
 mod list;
 mod serve;
 
@@ -19,6 +20,8 @@ enum Verb {
     Show(list::ShowArgs),
     /// Probe a model: alone in its own time and, as root, through the emulator
     Check(check::Args),
+    /// Measure a disk that is there, and write a model of it
+    Fit(fit::Args),
     /// Serve a file as a disk that takes the time that a model says
     Serve(serve::Args),
 }
@@ -33,6 +36,7 @@ impl Args {
             Verb::List(args) => args.execute(),
             Verb::Show(args) => args.execute(),
             Verb::Check(args) => args.execute(),
+            Verb::Fit(args) => args.execute(),
             Verb::Serve(args) => args.execute(),
         }
     }

@@ -62,6 +62,110 @@ fn a_model_of_ones_own_is_read_strictly() {
     }
 }
 
+/// A model in service by hand, under a loop device, until it is dropped.
+struct Served {
+    server: Child,
+    device: String,
+}
+
+impl Served {
+    fn new(sandbox: &Sandbox, model: &str, size: &str) -> Served {
+        let mount = sandbox.path().join("served");
+        fs::create_dir(&mount).unwrap();
+        let (file, mount) = (sandbox.path().join("contents"), mount.display().to_string());
+        let file = file.display().to_string();
+        let mut command =
+            sandbox.command(["disk", "serve", model, &file, "--size", size, "--mount", &mount]);
+        let mut server = command.stdout(Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(server.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let device = line.split(' ').next().unwrap().to_owned();
+        assert!(device.starts_with("/dev/loop"), "{line}");
+        Served { server, device }
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        let pid = rustix::process::Pid::from_child(&self.server);
+        let _ = rustix::process::kill_process(pid, rustix::process::Signal::INT);
+        let _ = self.server.wait();
+    }
+}
+
+/// The figure `key = NUMBER` of a model's text.
+#[track_caller]
+fn stated(text: &str, key: &str) -> f64 {
+    let line = text.lines().find_map(|line| line.strip_prefix(&format!("{key} = ")));
+    let number = line.unwrap_or_else(|| panic!("no {key} in {text}"));
+    number.split(' ').next().unwrap().trim_matches('"').parse().unwrap()
+}
+
+#[test]
+fn a_disk_that_rotates_is_measured_and_made_again() {
+    if !can_serve() {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    // Whole, so that the arm moves from edge to edge; the file is sparse.
+    let served = Served::new(&sandbox, "hdd-7200-2007", "244140624KiB");
+    let mine = sandbox.path().join("mine.toml").display().to_string();
+    let device = served.device.clone();
+    let fit = ["disk", "fit", &device, "-n", "20", "-o", &mine, "--quiet"];
+    let found = sandbox.run(fit);
+    assert!(found.assert_code(0).stdout.contains("random read 4 KiB, mean"), "{}", found.stdout);
+    drop(served);
+    let text = fs::read_to_string(&mine).unwrap();
+    assert!(text.contains("kind = \"hdd\""), "{text}");
+    assert_eq!(stated(&text, "rpm"), 7200.0, "{text}");
+    for (key, real, share) in [
+        ("outer_mbs", 78.0, 0.15),
+        ("inner_mbs", 40.0, 0.2),
+        ("full_stroke_ms", 18.0, 0.3),
+        ("average_seek_ms", 8.9, 0.3),
+    ] {
+        let found = stated(&text, key);
+        assert!((found / real - 1.0).abs() < share, "{key}: {found}, served with {real}\n{text}");
+    }
+    assert!(stated(&text, "track_to_track_ms") < 2.5, "{text}");
+    sandbox.run(["disk", "check", &mine, "--offline"]).assert_code(0);
+    sandbox.run(fit).assert_code(2);
+    sandbox.assert_nothing_left();
+}
+
+#[test]
+fn a_volume_is_measured_and_made_again_and_what_holds_something_is_not_written() {
+    if !can_serve() {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    let served = Served::new(&sandbox, "volume-gp3", "1GiB");
+    let device = served.device.as_str();
+    let found = sandbox.run(["disk", "fit", device, "-n", "40", "--write", "--json", "--quiet"]);
+    let found = found.assert_code(0).json();
+    assert_eq!(found["kind"], "volume", "{found}");
+    let text = found["model"].as_str().unwrap();
+    let (iops, rate) = (stated(text, "iops"), stated(text, "throughput_per_second") / 1e6);
+    assert!((1000.0..3600.0).contains(&iops), "{text}");
+    assert!((90.0..160.0).contains(&rate), "{text}");
+    let write =
+        found["figures"].as_array().unwrap().iter().find(|it| it["name"] == "sequential write");
+    assert!(write.unwrap()["measured"].as_f64().unwrap() > 30.0, "{found}");
+    // What is on a device is safe from --write, and reading it is no harm.
+    let made = std::process::Command::new("mkfs.ext4").args(["-q", device]).status().unwrap();
+    assert!(made.success());
+    let refused = sandbox.run(["disk", "fit", device, "--write"]);
+    assert!(refused.assert_code(2).stderr.contains("ext4"), "{}", refused.stderr);
+    let read = sandbox.run(["disk", "fit", device, "-n", "10", "--quiet"]);
+    assert!(read.assert_code(0).stdout.contains("reading only"), "{}", read.stdout);
+    drop(served);
+    for (path, part) in [("none", "name a device or a file"), ("contents", "holes")] {
+        let refused = sandbox.run(["disk", "fit", path]);
+        assert!(refused.assert_code(2).stderr.contains(part), "{}", refused.stderr);
+    }
+    sandbox.assert_nothing_left();
+}
+
 #[test]
 fn what_is_faster_than_the_emulator_is_refused() {
     if !can_serve() {

@@ -128,6 +128,11 @@ fn ask(device: &Path, probe: Probe) -> Result<Probed, String> {
     let flags = OFlags::DIRECT.bits().cast_signed();
     let mut options = OpenOptions::new();
     let file = options.read(true).write(true).custom_flags(flags).open(device).map_err(failed)?;
+    ask_open(&file, probe).map_err(failed)
+}
+
+/// As [`ask`], of what is open for direct I/O.
+pub(crate) fn ask_open(file: &File, probe: Probe) -> std::io::Result<Probed> {
     let total = probe.warm_up + probe.requests;
     let sectors: Vec<u64> = probe.sectors().take(total as usize).collect();
     let next = AtomicU64::new(0);
@@ -158,7 +163,7 @@ fn ask(device: &Path, probe: Probe) -> Result<Probed, String> {
         };
         threads.into_iter().map(join).collect()
     });
-    let parts = parts.map_err(failed)?;
+    let parts = parts?;
     let first_ns = parts.iter().map(|part| part.1).min().unwrap_or(0);
     let last_ns = parts.iter().map(|part| part.2).max().unwrap_or(0);
     let times: Vec<u64> = parts.into_iter().flat_map(|part| part.0).collect();
