@@ -6,10 +6,12 @@ use std::path::{Path, PathBuf};
 
 use fsdyno_guest::{accelerator, kernel, qemu};
 use fsdyno_lab::doctor::{self, Check, Status};
+use fsdyno_lab::emulator::check;
 use fsdyno_lab::filesystem::{self, FilesystemDef};
+use fsdyno_sys::process;
 
 use super::output;
-use crate::paths;
+use crate::{paths, run};
 
 /// Arguments of `fsdyno doctor`.
 #[derive(Debug, clap::Args)]
@@ -58,6 +60,7 @@ impl Args {
         let mut checks = doctor::checks(&directory, &self.filesystems);
         checks.push(block_traces());
         checks.push(guests());
+        checks.push(emulated_disks(&directory));
         let complete = checks.iter().all(|check| check.status != Status::Missing);
         if self.json {
             output::print(&serde_json::to_string_pretty(&checks)?)?;
@@ -104,6 +107,38 @@ fn block_traces() -> Check {
     };
     let detail = unavailable.unwrap_or_else(|| "can be taken, through tracefs".to_owned());
     Check { name: "block traces".to_owned(), status, detail, mend }
+}
+
+/// Without them there are no disks of models, no power cuts and no faults. It is tried: whether a loop device
+/// gets direct I/O on what FUSE serves is known no sooner.
+fn emulated_disks(directory: &Path) -> Check {
+    let name = "emulated disks".to_owned();
+    let warn = |detail: String, mend: &str| {
+        let mend = Some(mend.to_owned());
+        Check { name: name.clone(), status: Status::Warn, detail, mend }
+    };
+    let without = "no @disk:MODEL, no power cuts, no faults";
+    if !Path::new("/dev/fuse").exists() {
+        return warn(format!("{without}: the kernel has no FUSE"), "modprobe fuse");
+    }
+    if !process::may_mount() {
+        return warn(format!("{without}: they are mounted"), "run fsdyno with sudo");
+    }
+    run::enter_private_namespace();
+    match check::overhead(directory) {
+        Ok(overhead) => {
+            let detail = format!(
+                "served by FUSE under a loop device with direct I/O: {:.0} µs for a request, {:.0} a second",
+                overhead.request_ns / 1e3,
+                overhead.iops
+            );
+            Check { name, status: Status::Ok, detail, mend: None }
+        }
+        Err(error) => warn(
+            format!("{without}: {error}"),
+            "they need FUSE, loop devices with direct I/O (Linux 4.10), and a directory for images",
+        ),
+    }
 }
 
 /// Without them everything is measured under this machine's own kernel.

@@ -116,7 +116,7 @@ fn doctor_answers() {
     let checks = finished.json();
     let names: Vec<&str> =
         checks.as_array().unwrap().iter().map(|check| check["name"].as_str().unwrap()).collect();
-    for name in ["ext4", "xfs", "btrfs", "loop"] {
+    for name in ["ext4", "xfs", "btrfs", "loop", "emulated disks"] {
         assert!(names.iter().any(|one| one.contains(name)), "{name}: {names:?}");
     }
     let refused = sandbox.run(["doctor", "ext5"]);
