@@ -58,6 +58,7 @@ pub fn assemble(
         summary: summary::summarize(&labels, &orders, &measured, &Looks::of(plan)),
         verdicts: verdicts(plan, &labels, &orders, &measured),
         trials: told,
+        power_cuts: Vec::new(),
     }
 }
 

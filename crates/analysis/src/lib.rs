@@ -23,6 +23,7 @@
 //! | [`percentile`] | latency histograms into percentiles |
 //! | [`ratio`] | every target beside the first one |
 //! | [`mod@then_and_now`] | published figures beside those of a run |
+//! | [`power_cuts`] | what tests of power cuts say of a target |
 //! | [`curve`] | latency by percentile, for drawing |
 //! | [`mod@advise`] | how targets rank for somebody's work, over many runs |
 //! | [`mod@diff`] | two runs beside each other |
@@ -45,6 +46,7 @@ pub mod interval;
 pub mod noise;
 pub mod pairs;
 pub mod percentile;
+pub mod power_cuts;
 pub mod ratio;
 pub mod selftest;
 pub mod series;

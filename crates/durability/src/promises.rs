@@ -37,10 +37,26 @@ pub fn documented(filesystem: &str, options: &str, unsynced_rename: bool) -> Pro
 /// Why a filesystem is not put to the test; `None` where it can be.
 #[must_use]
 pub fn no_promise(filesystem: &str) -> Option<&'static str> {
-    (filesystem == "ext2").then_some(
-        "ext2 has no journal: after a power cut it must be repaired before it may be mounted, and \
-         promises no more than what the repair finds",
-    )
+    match filesystem {
+        "ext2" => Some(
+            "ext2 has no journal: after a power cut it must be repaired before it may be mounted, and \
+             promises no more than what the repair finds",
+        ),
+        "exfat" | "vfat" => Some(
+            "it has no journal: entries of a directory and the table of clusters are written one after the \
+             other, and what a power cut leaves between them only a repair mends",
+        ),
+        // The kernel's Documentation/filesystems/ntfs3.rst has writing a journal on its list of what is to be
+        // done.
+        "ntfs3" | "ntfs" => Some(
+            "the kernel replays a journal that Windows wrote and writes none itself: after a power cut it must \
+             be repaired",
+        ),
+        "jfs" => {
+            Some("its log is replayed by jfs_fsck, not by mounting it, and that is not done here")
+        }
+        _ => None,
+    }
 }
 
 #[cfg(test)]
@@ -53,7 +69,8 @@ mod tests {
         assert!(!documented("ext4", "", false).replace_by_rename);
         assert!(!documented("ext4", "noatime,noauto_da_alloc", true).replace_by_rename);
         assert!(!documented("xfs", "", true).replace_by_rename);
-        assert_eq!(documented("jfs", "", true), MANUAL);
-        assert!(no_promise("ext2").is_some() && no_promise("ext4").is_none());
+        assert_eq!(documented("f2fs", "", true), MANUAL);
+        assert!(["ext2", "exfat"].iter().all(|name| no_promise(name).is_some()));
+        assert!(["ext4", "f2fs", "xfs"].iter().all(|name| no_promise(name).is_none()));
     }
 }

@@ -36,6 +36,7 @@
 //! | [`cpu_group`] | whose work a kernel thread does |
 //! | [`report_data`] | what a report shows besides the result document |
 //! | [`result`] | the result document (`--json`) |
+//! | [`power_cuts`] | power cuts of a target, as they are stored and shown |
 //! | [`noise`] | how noisy a machine is |
 //! | [`advice`] | how targets rank for somebody's work |
 //! | [`persona`] | whose work that is |
@@ -69,6 +70,7 @@ pub mod place;
 pub mod plan;
 mod plan_fields;
 mod plan_toml;
+pub mod power_cuts;
 pub mod published;
 pub mod record;
 pub mod report_data;

@@ -15,6 +15,7 @@ use crate::environment::Environment;
 use crate::guest::VirtualTime;
 use crate::outcome::Outcome;
 use crate::place::Measured;
+use crate::power_cuts::TargetPowerCuts;
 use crate::record::{
     CpuRecord, DeviceRecord, FsckRecord, PhaseRecord, Role, Sample, StageTimes, VerifyRecord,
     Warning,
@@ -48,6 +49,10 @@ pub struct RunResult {
     /// What others published beside what was measured; null where the plan repeats no publication.
     #[serde(default)]
     pub then_and_now: Option<ThenAndNow>,
+    /// What tests of power cuts say of the targets under which power can be cut, on the kernel of the run;
+    /// empty where none of them was ever tested.
+    #[serde(default)]
+    pub power_cuts: Vec<TargetPowerCuts>,
 }
 
 /// What is known of a run as a whole.

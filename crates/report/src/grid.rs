@@ -72,6 +72,8 @@ pub struct Row {
     pub better: Option<Better>,
     /// One for each target; `None` where nothing completed.
     pub cells: Vec<Option<Cell>>,
+    /// Why there is none, in words.
+    pub absent: &'static str,
 }
 
 impl Row {
@@ -108,6 +110,13 @@ impl Grid {
             rows.iter_mut().for_each(Row::drop_letters);
         }
         Grid { head: "phase".to_owned(), rows }
+    }
+
+    /// As [`Grid::of`], with power cuts in its last row where a target of the run was tested.
+    pub fn with_power_cuts(result: &RunResult, workload: &str) -> Grid {
+        let mut grid = Grid::of(result, workload);
+        grid.rows.extend(power_cuts(result, &grid.rows));
+        grid
     }
 
     /// For each phase of `workload` with figures that explain performance: a table of these, medians
@@ -206,7 +215,35 @@ fn row(result: &RunResult, name: &str, rows: &[&SummaryRow]) -> Row {
         unit: if form.milli { format!("m{unit}") } else { unit.to_owned() },
         better: first.and_then(|row| metric::find(&row.metric)).and_then(|metric| metric.better),
         cells,
+        absent: "no completed trial",
     }
+}
+
+/// The row of power cuts below `rows`; `None` where nothing was measured, or no target was tested.
+fn power_cuts(result: &RunResult, rows: &[Row]) -> Option<Row> {
+    let of_target = |target: usize| {
+        let label = &result.targets[target].label;
+        let own = result.power_cuts.iter().find(|own| own.target == *label && own.cuts > 0)?;
+        // The trials of the other figures: tables say their number once.
+        let trials = rows.iter().filter_map(|row| row.cells[target].as_ref()).map(|cell| cell.n);
+        let broken = if own.is_broken() { "!" } else { "" };
+        Some(Cell {
+            mark: Mark::None,
+            value: format!("{}/{}{broken}", own.kept, own.cuts),
+            letters: String::new(),
+            interval: None,
+            n: trials.max()?,
+        })
+    };
+    let cells: Vec<Option<Cell>> = (0..result.targets.len()).map(of_target).collect();
+    let (name, unit) = ("power cuts".to_owned(), "kept".to_owned());
+    cells.iter().any(Option::is_some).then_some(Row {
+        name,
+        unit,
+        better: None,
+        cells,
+        absent: "not tested",
+    })
 }
 
 /// How the numbers of one row are written, so that they are short and can be compared at a glance.

@@ -33,7 +33,7 @@ pub mod list;
 
 pub mod markdown;
 pub mod noise;
-mod note;
+pub mod note;
 pub mod originals;
 pub mod page;
 pub mod rows;

@@ -21,7 +21,7 @@ pub fn render(result: &RunResult) -> String {
             }
             continue;
         }
-        let grid = Grid::of(result, &workload.label);
+        let grid = Grid::with_power_cuts(result, &workload.label);
         let explaining = Grid::explaining(result, &workload.label);
         let mut section = format!("### {}\n", escape(&note::heading(result, workload)));
         if grid.rows.is_empty() && explaining.is_empty() {
@@ -45,6 +45,7 @@ pub fn render(result: &RunResult) -> String {
     let headline = note::headline(result).replace(text::NO_BREAK, " ");
     sections.push(format!("{}\n\n{}\n", legend(result, has_letters, uncertain), escape(&headline)));
     sections.extend(has_why.then(|| format!("{}\n", note::WHY)));
+    sections.extend(note::power_cuts(result).map(|cuts| escape(&cuts) + "\n"));
     sections.extend(note::ages(result).map(|ages| escape(&ages) + "\n"));
     sections.extend(note::harness(result).map(|harness| harness + "\n"));
     let machine = note::machine(result).map(|note| note.replace(text::NO_BREAK, " "));

@@ -3,6 +3,7 @@
 
 mod aged;
 mod disturbed;
+mod power_cuts;
 mod traced;
 
 use std::collections::BTreeMap;
@@ -21,6 +22,7 @@ use crate::text;
 
 pub use aged::ages;
 pub use disturbed::{machine, marks, time};
+pub use power_cuts::{power_cuts, sentence, untested};
 pub use traced::traces;
 
 /// What `[?]` means.

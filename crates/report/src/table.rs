@@ -78,7 +78,9 @@ pub fn render(result: &RunResult, options: TableOptions) -> String {
     }
     let ages = note::ages(result).into_iter();
     let machine = note::machine(result);
-    let general = ages.chain(machine).chain(note::harness(result)).chain(note::traces(result));
+    let cuts = note::power_cuts(result).into_iter();
+    let general =
+        cuts.chain(ages).chain(machine).chain(note::harness(result)).chain(note::traces(result));
     notes.extend(general.map(|note| page.paragraph(&note, "", DIM)));
     sections.push(notes);
     sections.push(page.warnings());
@@ -97,7 +99,10 @@ struct Tables {
 
 impl Tables {
     fn of(result: &RunResult, workload: &str) -> Tables {
-        Tables { main: Grid::of(result, workload), explaining: Grid::explaining(result, workload) }
+        Tables {
+            main: Grid::with_power_cuts(result, workload),
+            explaining: Grid::explaining(result, workload),
+        }
     }
 }
 

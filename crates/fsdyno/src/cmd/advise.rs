@@ -5,17 +5,20 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use fsdyno_analysis::advise::{Evidence, Part, Standings, advise};
+use fsdyno_analysis::power_cuts::of_targets;
 use fsdyno_analysis::series::WorkloadOrder;
 use fsdyno_analysis::stopping::Looks;
 use fsdyno_model::SCHEMA_VERSION;
 use fsdyno_model::advice::{Advice, AdvisedWorkload, NextRun};
 use fsdyno_model::audit::Fairness;
 use fsdyno_model::outcome::Outcome;
+use fsdyno_model::power_cuts::PowerCutTest;
 use fsdyno_model::record::{Role, TrialRecord};
 use fsdyno_model::target::{TargetSpec, join_mkfs};
 use fsdyno_model::words::{counted, listed};
 use fsdyno_model::workload::WorkloadSpec;
 use fsdyno_report::advice as report;
+use fsdyno_report::note;
 use fsdyno_workload::command_line::CommandLine;
 
 use super::output::{self, StoreArgs};
@@ -100,12 +103,17 @@ impl Args {
     pub fn execute(self) -> anyhow::Result<bool> {
         let question = self.question()?;
         let path = self.store.path()?;
-        let (sources, mut notes) = match path.exists() {
-            true => sources(&Store::open_existing(&path)?, &question, self.last)?,
-            false => (Vec::new(), Vec::new()),
+        let (sources, mut notes, tests) = match path.exists() {
+            true => {
+                let store = Store::open_existing(&path)?;
+                let (sources, notes) = sources(&store, &question, self.last)?;
+                (sources, notes, store.power_cuts()?)
+            }
+            false => (Vec::new(), Vec::new(), Vec::new()),
         };
         let standings = standings(&question, &sources);
         notes.extend(remarks(&question, &sources, &standings)?);
+        notes.extend(power_cuts(&sources, &standings, &tests));
         let next = next(&question, &sources, &standings, &self.command);
         let total: u32 = question.wanted.iter().map(|wanted| wanted.weight).sum();
         let of_workload = |(wanted, runs): (&Wanted, &Vec<String>)| AdvisedWorkload {
@@ -286,6 +294,24 @@ fn remarks(
         notes.push(format!("Nothing is known of {}: the whole is without it.", listed(&missing)));
     }
     Ok(notes)
+}
+
+/// What is known of the ranked targets when the power fails: which broke promises, which kept them, which
+/// were not tested.
+fn power_cuts(sources: &[Source], standings: &Standings, tests: &[PowerCutTest]) -> Vec<String> {
+    let Some(newest) = sources.first() else { return Vec::new() };
+    let targets = || sources.iter().flat_map(|source| &source.run.plan.targets);
+    let ranked: Vec<TargetSpec> = (standings.ranking.iter())
+        .filter_map(|own| targets().find(|target| target.label == own.target).cloned())
+        .collect();
+    let kernel = newest.run.environment.kernel_release.as_deref();
+    let of_targets = of_targets(&ranked, kernel, tests);
+    let tested = of_targets.iter().filter(|own| own.cuts > 0);
+    let mut notes: Vec<String> =
+        tested.map(|own| format!("{} {}.", own.target, note::sentence(own))).collect();
+    let untested = note::untested(of_targets.iter());
+    notes.extend(untested.map(|words| format!("Power cuts: {words}.")));
+    notes
 }
 
 /// Targets of a run some of whose trials did not complete, with the first reason.

@@ -15,6 +15,7 @@ use fsdyno_model::units;
 use fsdyno_model::workload::WorkloadSpec;
 use fsdyno_workload::command_line::CommandLine;
 
+use super::durability;
 use super::output::{self, FormatArgs, RunningArgs, StoreArgs};
 use crate::store::Store;
 use crate::{bad_inputs, catalogue, plan_file, run};
@@ -113,6 +114,11 @@ pub struct Args {
     #[arg(long, value_name = "DURATION")]
     trial_timeout: Option<String>,
 
+    /// Then cut the power under each target that often, and show whether it kept its promises beside its
+    /// speed
+    #[arg(long, value_name = "CUTS", num_args = 0..=1, require_equals = true, default_missing_value = "200", value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
+    durability: Option<u64>,
+
     #[command(flatten)]
     running: RunningArgs,
 
@@ -194,11 +200,18 @@ impl Args {
             plan.size_bytes = size_bytes;
         }
         self.format.check(&plan)?;
+        if self.durability.is_some() {
+            durability::check_beside(&plan)?;
+        }
         run::enter_private_namespace();
         let mut store = Store::open(&self.store.path()?)?;
         let options = self.running.options();
         let id = run::start(&plan, &options, &mut store)?;
-        output::present(&store, &id, &self.format)
+        let is_kept = match self.durability {
+            Some(cuts) => durability::cut_beside(&plan, cuts, options.quiet, store.path())?,
+            None => true,
+        };
+        Ok(output::present(&store, &id, &self.format)? && is_kept)
     }
 
     /// Puts the number of trials into a plan; gives what contradicts itself.

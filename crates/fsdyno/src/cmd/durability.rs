@@ -1,8 +1,13 @@
 //! `fsdyno durability`: what is left of a filesystem's promises when the power fails. A workload runs once
-//! on a disk that writes everything down; from that, power cuts are made again, mounted and judged.
+//! on a disk that writes everything down; from that, power cuts are made again, mounted and judged. What
+//! came of it is kept in the results database, and stands beside the speed of the same target.
 
+mod beside;
+mod stored;
 pub(super) mod target;
 mod text;
+
+pub(super) use beside::{check as check_beside, cut as cut_beside};
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -13,13 +18,15 @@ use fsdyno_durability::recording::{self, Recording};
 use fsdyno_durability::replay::{self, Outcome};
 use fsdyno_durability::workload::{Amount, MOST_WORKERS};
 use fsdyno_lab::workspace::Workspace;
+use fsdyno_model::target::{FreshSpec, TargetSpec};
 use fsdyno_model::units;
 use fsdyno_sys::process;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-use super::output;
+use super::output::{self, StoreArgs};
 use crate::run::progress::say;
-use crate::{bad_input, paths, run};
+use crate::store::Store;
+use crate::{bad_input, catalogue, paths, run};
 use target::Wanted;
 
 /// How often progress is told where there is no terminal.
@@ -100,11 +107,16 @@ pub struct Args {
     /// Print JSON
     #[arg(long)]
     json: bool,
+
+    #[command(flatten)]
+    store: StoreArgs,
 }
 
 /// What came of one target.
 #[derive(Debug)]
 struct Tried {
+    /// The target; `None` of a recording that was kept.
+    spec: Option<FreshSpec>,
     recording: Recording,
     outcome: Outcome,
     elapsed: Duration,
@@ -118,6 +130,21 @@ impl Args {
     /// # Errors
     /// Bad input: a target that cannot be tried, a directory; whatever could not be done.
     pub fn execute(self) -> anyhow::Result<bool> {
+        let (tried, is_stored) = self.make()?;
+        let text = match self.json {
+            true => serde_json::to_string_pretty(&text::json(&tried, self.rules()))?,
+            false => {
+                let page = text::page(&tried, self.rules(), &self.promise_words());
+                let where_else = if is_stored { text::BESIDE } else { "" };
+                page + where_else
+            }
+        };
+        output::print(&text)?;
+        Ok(is_kept(&tried))
+    }
+
+    /// Makes the cuts and stores what came of them; also whether anything was stored.
+    fn make(&self) -> anyhow::Result<(Vec<Tried>, bool)> {
         if !process::may_mount() {
             return Err(bad_input(
                 "power cuts need root, to mount what they leave: run it with sudo",
@@ -125,13 +152,15 @@ impl Args {
         }
         self.check()?;
         let parent = self.dir.clone().unwrap_or_else(paths::default_image_directory);
+        self.targets.iter().try_for_each(|text| promises_something(text))?;
         let wanted: Vec<Wanted> =
             self.targets.iter().map(|text| Wanted::new(text, &parent)).collect::<Result<_, _>>()?;
-        for one in &wanted {
-            if let Some(why) = promises::no_promise(&one.spec.filesystem) {
-                return Err(bad_input(format!("{}: {why}", one.text)));
-            }
-        }
+        // What cannot be kept is told before anything is made.
+        let is_stored = self.replay.is_none() && self.only.is_none();
+        let mut store = match is_stored {
+            true => Some(Store::open(&self.store.path()?)?),
+            false => None,
+        };
         run::enter_private_namespace();
         process::install_signal_handlers()?;
         let state = paths::state_directory()?;
@@ -142,12 +171,10 @@ impl Args {
         let closed = workspace.close().map_err(|errors| anyhow::anyhow!(errors.join("; ")));
         let tried = tried?;
         closed?;
-        if self.json {
-            output::print(&serde_json::to_string_pretty(&text::json(&tried, self.rules()))?)?;
-        } else {
-            output::print(&text::page(&tried, self.rules(), &self.promise_words()))?;
+        if let Some(store) = &mut store {
+            tried.iter().try_for_each(|one| self.put(store, one))?;
         }
-        Ok(tried.iter().all(|one| one.outcome.broken.is_empty()))
+        Ok((tried, is_stored))
     }
 
     fn check(&self) -> anyhow::Result<()> {
@@ -182,7 +209,7 @@ impl Args {
     fn try_all(&self, wanted: &[Wanted], directory: &Path) -> anyhow::Result<Vec<Tried>> {
         if let Some(kept) = &self.replay {
             let recording = Recording::open(kept).map_err(bad_input)?;
-            return Ok(vec![self.replay(recording, directory, Some(kept.clone()))?]);
+            return Ok(vec![self.replay(recording, None, directory, Some(kept.clone()))?]);
         }
         let mut tried = Vec::new();
         for (number, wanted) in wanted.iter().enumerate() {
@@ -205,7 +232,7 @@ impl Args {
             }
             let recording = recording::record(&order)
                 .map_err(|error| anyhow::anyhow!("{}: {error}", wanted.text))?;
-            tried.push(self.replay(recording, directory, None)?);
+            tried.push(self.replay(recording, Some(wanted.spec.clone()), directory, None)?);
         }
         Ok(tried)
     }
@@ -213,6 +240,7 @@ impl Args {
     fn replay(
         &self,
         mut recording: Recording,
+        spec: Option<FreshSpec>,
         directory: &Path,
         kept_in: Option<PathBuf>,
     ) -> anyhow::Result<Tried> {
@@ -246,8 +274,23 @@ impl Args {
             }
             (None, None) => None,
         };
-        Ok(Tried { recording, outcome, elapsed: started.elapsed(), kept_in })
+        Ok(Tried { spec, recording, outcome, elapsed: started.elapsed(), kept_in })
     }
+}
+
+/// Refuses filesystems that promise nothing, whether this machine has them or not.
+fn promises_something(text: &str) -> anyhow::Result<()> {
+    let target = catalogue::with_names(|names| TargetSpec::parse(text, names));
+    let target = target.map_err(bad_input)?;
+    match promises::no_promise(target.filesystem()) {
+        Some(why) => Err(bad_input(format!("{text}: {why}"))),
+        None => Ok(()),
+    }
+}
+
+/// Whether every target kept every promise.
+fn is_kept(tried: &[Tried]) -> bool {
+    tried.iter().all(|one| one.outcome.broken.is_empty())
 }
 
 fn keep(recording: &Recording, directory: &Path) -> anyhow::Result<PathBuf> {

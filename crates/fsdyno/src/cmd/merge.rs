@@ -3,6 +3,8 @@
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
+use fsdyno_model::words::counted;
+
 use super::output;
 use crate::bad_input;
 use crate::store::Store;
@@ -65,7 +67,7 @@ impl Args {
         let mut store = Store::open(&self.into)?;
         let own = Store::traces_beside(&self.into);
         let mut traces = CopiedTraces::default();
-        let outcomes = store.merge(&sources, |outcomes| {
+        let (outcomes, power_cuts) = store.merge(&sources, |outcomes| {
             for outcome in outcomes {
                 let from = Store::traces_beside(sources[outcome.source_index].path());
                 traces.copy(&from.join(&outcome.run), &own.join(&outcome.run))?;
@@ -73,11 +75,11 @@ impl Args {
             Ok(())
         })?;
         traces.keep();
-        Ok(told(&sources, &outcomes, traces.count()))
+        Ok(told(&sources, &outcomes, &power_cuts, traces.count()))
     }
 }
 
-fn told(sources: &[Source], outcomes: &[Outcome], traces: usize) -> String {
+fn told(sources: &[Source], outcomes: &[Outcome], power_cuts: &[usize], traces: usize) -> String {
     let mut lines = String::new();
     for (index, source) in sources.iter().enumerate() {
         let own = || outcomes.iter().filter(|outcome| outcome.source_index == index);
@@ -86,6 +88,9 @@ fn told(sources: &[Source], outcomes: &[Outcome], traces: usize) -> String {
         lines.push_str(&format!("{}: {} added", source.path().display(), runs(added)));
         if known > 0 {
             lines.push_str(&format!(", {} known already and the same", runs(known)));
+        }
+        if let Some(cuts) = power_cuts.get(index).copied().filter(|cuts| *cuts > 0) {
+            lines.push_str(&format!(", {} of power cuts added", counted(cuts, "test")));
         }
         if source.is_copied() {
             lines.push_str(" (of an older version: a copy was brought up to date)");

@@ -7,6 +7,7 @@ use std::sync::LazyLock;
 use anyhow::Context as _;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
+use fsdyno_analysis::power_cuts;
 use fsdyno_model::audit::{Fairness, WorkloadAudit};
 use fsdyno_model::kernel::KernelChoice;
 use fsdyno_model::outcome::{NOT_STARTED, Outcome};
@@ -221,12 +222,18 @@ fn command_line() -> String {
     fsdyno_model::target::join_mkfs(&words)
 }
 
-/// The whole result of a run from its records.
+/// The whole result of a run from its records, with what is known of power cuts of its targets.
 ///
 /// # Errors
 /// Those of the database.
 pub fn result_of(store: &Store, run: &StoredRun) -> anyhow::Result<RunResult> {
-    Ok(result_of_trials(run, store.trials(&run.id)?))
+    let mut result = result_of_trials(run, store.trials(&run.id)?);
+    let kernel = run.environment.kernel_release.as_deref();
+    let of_targets = power_cuts::of_targets(&run.plan.targets, kernel, &store.power_cuts()?);
+    if of_targets.iter().any(|own| own.cuts > 0 || !own.other_kernels.is_empty()) {
+        result.power_cuts = of_targets;
+    }
+    Ok(result)
 }
 
 /// The whole result of a run from `records`, which are all that there are of it.

@@ -9,7 +9,7 @@ use anyhow::{Context as _, bail};
 use rusqlite::types::Value;
 use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, params_from_iter};
 
-use super::{SCHEMA_VERSION, Store, bring_up_to_date};
+use super::{SCHEMA_VERSION, Store, bring_up_to_date, power_cuts};
 
 /// Name under which the other database is attached.
 const SOURCE: &str = "source";
@@ -138,7 +138,8 @@ pub struct Outcome {
 }
 
 impl Store {
-    /// Brings the runs of `sources` in, all or none. `before_commit` is called with what became of each
+    /// Brings the runs and power cuts of `sources` in, all or none; gives what became of the runs and, for each
+    /// source, the number of tests of power cuts that were not here. `before_commit` is called with what became of each
     /// run while nothing is kept yet: what it does not want is undone with its error.
     ///
     /// # Errors
@@ -148,7 +149,7 @@ impl Store {
         &mut self,
         sources: &[Source],
         before_commit: impl FnOnce(&[Outcome]) -> anyhow::Result<()>,
-    ) -> anyhow::Result<Vec<Outcome>> {
+    ) -> anyhow::Result<(Vec<Outcome>, Vec<usize>)> {
         // A database cannot be attached within a transaction.
         for (index, source) in sources.iter().enumerate() {
             let uri = read_only_uri(&source.attached)?;
@@ -169,12 +170,12 @@ impl Store {
         &mut self,
         sources: &[Source],
         before_commit: impl FnOnce(&[Outcome]) -> anyhow::Result<()>,
-    ) -> anyhow::Result<Vec<Outcome>> {
+    ) -> anyhow::Result<(Vec<Outcome>, Vec<usize>)> {
         let path = self.path.clone();
         let transaction =
             self.connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
         let tables = Tables::of(&transaction)?;
-        let mut outcomes = Vec::new();
+        let (mut outcomes, mut cuts_added) = (Vec::new(), Vec::new());
         for (source_index, source) in sources.iter().enumerate() {
             let schema = format!("{SOURCE}{source_index}");
             for run in runs(&transaction, &schema)? {
@@ -183,10 +184,11 @@ impl Store {
                 let merged = merged.with_context(|| conflict(&run, source, &path))?;
                 outcomes.push(Outcome { source_index, run, merged });
             }
+            cuts_added.push(power_cuts::merge(&transaction, &schema)?);
         }
         before_commit(&outcomes)?;
         transaction.commit().context("nothing was merged")?;
-        Ok(outcomes)
+        Ok((outcomes, cuts_added))
     }
 }
 

@@ -8,6 +8,7 @@ mod activity;
 pub mod earlier;
 pub mod merge;
 pub mod merge_traces;
+mod power_cuts;
 mod trial;
 
 use std::path::{Path, PathBuf};
@@ -17,15 +18,16 @@ use anyhow::{Context as _, bail};
 use fsdyno_model::activity::Activity;
 use fsdyno_model::environment::Environment;
 use fsdyno_model::plan::Plan;
+use fsdyno_model::power_cuts::PowerCutTest;
 use fsdyno_model::record::{TrialRecord, Warning};
 use rusqlite::{Connection, ErrorCode, OptionalExtension as _, params};
 
 /// Version of the database's schema.
-const SCHEMA_VERSION: u32 = 3;
+const SCHEMA_VERSION: u32 = 4;
 
 /// What makes a database of one version one of the next.
 const UPGRADES: [&str; SCHEMA_VERSION as usize - 1] =
-    [include_str!("upgrade-2.sql"), include_str!("upgrade-3.sql")];
+    [include_str!("upgrade-2.sql"), include_str!("upgrade-3.sql"), include_str!("upgrade-4.sql")];
 
 /// An open results database.
 #[derive(Debug)]
@@ -203,6 +205,27 @@ impl Store {
     /// Those of the database.
     pub fn amend_trial(&mut self, run_id: &str, record: &TrialRecord) -> anyhow::Result<()> {
         trial::amend(&self.connection, run_id, record).with_context(|| self.full_hint())
+    }
+
+    /// Writes a test of power cuts that ended at `finished_unix_ns`.
+    ///
+    /// # Errors
+    /// Those of the database.
+    pub fn put_power_cuts(
+        &mut self,
+        finished_unix_ns: u64,
+        test: &PowerCutTest,
+    ) -> anyhow::Result<()> {
+        power_cuts::put(&self.connection, finished_unix_ns, test).with_context(|| self.full_hint())
+    }
+
+    /// All tests of power cuts, the oldest first.
+    ///
+    /// # Errors
+    /// Those of the database; a test that cannot be read.
+    pub fn power_cuts(&self) -> anyhow::Result<Vec<PowerCutTest>> {
+        power_cuts::all(&self.connection)
+            .with_context(|| format!("power cuts in {}", self.path.display()))
     }
 
     /// The trials of a run in the order of execution.

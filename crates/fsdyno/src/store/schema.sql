@@ -1,4 +1,4 @@
--- Results database of fsdyno, schema version 3 (PRAGMA user_version). Described in docs/FORMAT.md.
+-- Results database of fsdyno, schema version 4 (PRAGMA user_version). Described in docs/FORMAT.md.
 CREATE TABLE run (
     id               TEXT PRIMARY KEY,
     started_unix_ns  INTEGER NOT NULL,
@@ -92,4 +92,17 @@ CREATE TABLE sample (
 CREATE TABLE activity (
     trial_id INTEGER PRIMARY KEY REFERENCES trial(id) ON DELETE CASCADE,
     data     BLOB NOT NULL
+) STRICT;
+
+CREATE TABLE power_cuts (
+    id               TEXT PRIMARY KEY,
+    finished_unix_ns INTEGER NOT NULL,
+    target           TEXT NOT NULL,
+    filesystem       TEXT NOT NULL,
+    kernel           TEXT NOT NULL,
+    seed             INTEGER NOT NULL,
+    cuts             INTEGER NOT NULL,
+    kept             INTEGER NOT NULL,
+    first_broken     TEXT,
+    record           TEXT NOT NULL
 ) STRICT;

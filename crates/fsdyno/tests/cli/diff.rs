@@ -396,7 +396,7 @@ fn a_database_of_an_older_version_is_merged_and_left_alone() {
     let id = put_run(&path("old.sqlite"), &like, 1, 0.5);
     let old = rusqlite::Connection::open(path("old.sqlite")).unwrap();
     old.execute_batch(
-        "DROP TABLE activity; ALTER TABLE phase DROP COLUMN cpu_groups; ALTER TABLE sample DROP COLUMN started_ns; PRAGMA user_version = 2",
+        "DROP TABLE power_cuts; DROP TABLE activity; ALTER TABLE phase DROP COLUMN cpu_groups; ALTER TABLE sample DROP COLUMN started_ns; PRAGMA user_version = 2",
     )
     .unwrap();
     drop(old);

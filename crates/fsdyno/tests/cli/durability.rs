@@ -78,6 +78,61 @@ fn broken(found: &Value) -> Vec<&str> {
 }
 
 #[test]
+fn power_cuts_stand_beside_speed() {
+    if !can_cut(&["ext4"]) {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    let small = ["--cuts", "10", "--operations", "100"];
+    // A run whose targets nobody tested says nothing of power cuts, and advice says that.
+    let images = sandbox.images().display().to_string();
+    let place = ["--dir", &images, "--size", "256MiB", "--quiet"];
+    let work =
+        ["-n", "1", "--durability=12", "--", "dd", "if=/dev/zero", "of=x", "bs=4k", "count=9"];
+    let targets = ["compare", "plain=ext4", "bad=ext4:barrier=0", "other=ext4:noatime,commit=7"];
+    let found = sandbox.run([&targets[..], &place, &work].concat());
+    // Exit code 1: without barriers some promise was broken.
+    found.assert_code(1);
+    let row = found.stdout.lines().find(|line| line.starts_with("power cuts")).unwrap();
+    assert_eq!(row.matches("12/12").count(), 2, "{row}");
+    assert_eq!(row.matches("/12!").count(), 1, "{row}");
+    let told = found.stdout.replace('\n', " ");
+    for part in [
+        "bad broke promises in",
+        "again: fsdyno durability --replay",
+        "kept all promises in 12 of 12",
+    ] {
+        assert!(told.contains(part), "{part}: {told}");
+    }
+    // A later test of one of them counts with the first; one of another question does not.
+    cut(&sandbox, &[&["ext4:relatime"], &small[..]].concat()).assert_code(0);
+    cut(&sandbox, &[&["ext4", "--ignore-flushes"], &small[..]].concat());
+    let shown = sandbox.run(["show", "--json"]).assert_code(0).json();
+    let cuts = shown["power_cuts"].as_array().unwrap();
+    let figures: Vec<_> = cuts.iter().map(|own| (&own["cuts"], &own["tests"])).collect();
+    assert_eq!(
+        figures,
+        [(&22.into(), &2.into()), (&12.into(), &1.into()), (&12.into(), &1.into())]
+    );
+    assert!(cuts[1]["first_broken"]["what"].as_str().unwrap().len() > 5, "{cuts:?}");
+    let advice = sandbox.run(["advise", "--", "dd", "if=/dev/zero", "of=x", "bs=4k", "count=9"]);
+    let advice = advice.stdout.replace('\n', " ");
+    assert!(advice.contains("bad broke promises in"), "{advice}");
+    let markdown = sandbox.run(["show", "--format", "markdown"]);
+    assert!(markdown.stdout.contains("| power cuts | kept | 22/22 |"), "{}", markdown.stdout);
+    let page = sandbox.run(["report", "-o", "-", "--format", "html"]);
+    assert!(page.stdout.contains("Power cuts: plain kept all promises in 22 of 22"));
+    // Another database gets them with the runs, once.
+    let into = sandbox.path().join("into.sqlite").display().to_string();
+    let from = sandbox.path().join("data/fsdyno/results.sqlite").display().to_string();
+    for added in ["1 run added, 5 tests of power cuts added", "0 runs added, 1 run known"] {
+        let merged = sandbox.run(["merge", &into, &from]);
+        assert!(merged.assert_code(0).stdout.contains(added), "{}", merged.stdout);
+    }
+    sandbox.assert_nothing_left();
+}
+
+#[test]
 fn without_barriers_promises_are_broken_and_can_be_broken_again() {
     if !can_cut(&["ext4"]) {
         return;
@@ -131,6 +186,7 @@ fn what_cannot_be_cut_is_refused() {
     }
     for (arguments, part) in [
         (&["ext2"][..], "no journal"),
+        (&["exfat"], "no journal"),
         (&["dir:/tmp"], "made for it"),
         (&["ext4@/dev/nothing"], "image"),
         (&["ext5"], "ext5"),

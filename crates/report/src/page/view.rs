@@ -130,7 +130,7 @@ pub fn workloads(data: &ReportData, top: bool) -> Vec<WorkloadView> {
 fn workload(data: &ReportData, index: usize, spec: &WorkloadSpec, top: bool) -> WorkloadView {
     let result = &data.result;
     let label = spec.label.as_str();
-    let main = Grid::of(result, label);
+    let main = Grid::with_power_cuts(result, label);
     let explaining = Grid::explaining(result, label);
     let heading = note::heading(result, spec);
     let tables = std::iter::once(&main).chain(&explaining).filter(|grid| !grid.rows.is_empty());
@@ -170,7 +170,7 @@ fn value_table(grid: &Grid, heading: &str) -> ValueTable {
     let rows = grid.rows.iter().map(|row| {
         let cells = row.cells.iter().map(|cell| {
             let Some(cell) = cell else {
-                let said = "no completed trial";
+                let said = row.absent;
                 let (interval, letters) = (String::new(), String::new());
                 return ValueCell { value: "–".into(), interval, letters, class: "", said };
             };

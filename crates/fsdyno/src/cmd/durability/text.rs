@@ -17,6 +17,11 @@ use crate::cmd::output;
 /// Calls on a file that are told before a broken promise.
 const CALLS_TOLD: usize = 12;
 
+/// Where else the figures are.
+pub(super) const BESIDE: &str = "
+Kept in the results database: runs of the same target on this kernel show it beside speed (fsdyno show).
+";
+
 /// The table, and for each target the first promise that it broke.
 pub(super) fn page(tried: &[Tried], rules: DiskRules, promises: &[&str]) -> String {
     let row = |one: &Tried| {
@@ -83,28 +88,42 @@ fn finding(one: &Tried, found: &BrokenCut, rules: DiskRules, promises: &[&str]) 
     {
         text.push_str(&calls(history, first, found.cut.at));
     }
-    if let Some(kept) = &one.kept_in {
-        let mut words = vec!["--replay".to_owned(), kept.display().to_string()];
-        words.extend(["--only".to_owned(), found.cut.number.to_string()]);
-        words.extend(["--block".to_owned(), units::exact_bytes(rules.block_bytes)]);
-        words.extend(["--cache".to_owned(), units::exact_bytes(rules.cache_bytes)]);
-        words.extend(rules.ignores_flushes.then(|| "--ignore-flushes".to_owned()));
-        words.extend(promises.iter().map(|word| (*word).to_owned()));
-        text.push_str(&format!("  again: fsdyno durability {}\n", join_mkfs(&words)));
+    if let Some(again) = again(one, found, rules, promises) {
+        text.push_str(&format!("  again: {again}\n"));
     }
     text
+}
+
+/// The command that shows a finding again; `None` where its recording was not kept.
+pub(super) fn again(
+    one: &Tried,
+    found: &BrokenCut,
+    rules: DiskRules,
+    promises: &[&str],
+) -> Option<String> {
+    let kept = one.kept_in.as_ref()?;
+    let mut words = vec!["fsdyno".to_owned(), "durability".to_owned()];
+    words.extend(["--replay".to_owned(), kept.display().to_string()]);
+    words.extend(["--only".to_owned(), found.cut.number.to_string()]);
+    words.extend(["--block".to_owned(), units::exact_bytes(rules.block_bytes)]);
+    words.extend(["--cache".to_owned(), units::exact_bytes(rules.cache_bytes)]);
+    words.extend(rules.ignores_flushes.then(|| "--ignore-flushes".to_owned()));
+    words.extend(promises.iter().map(|word| (*word).to_owned()));
+    Some(join_mkfs(&words))
+}
+
+/// The call that made a promise, with the moment at which it was acknowledged.
+pub(super) fn promising_call(history: &History, broken: &Broken) -> Option<String> {
+    let number = broken.operation?;
+    let promise = history.operations.get((number as usize).checked_sub(1)?)?;
+    Some(format!("call {number}: {}, acknowledged at entry {}", promise.deed, promise.ended))
 }
 
 /// The promise and the calls on its file around it.
 fn calls(history: &History, broken: &Broken, cut: u64) -> String {
     let mut text = String::new();
-    if let Some(number) = broken.operation
-        && let Some(promise) = history.operations.get(number as usize - 1)
-    {
-        text.push_str(&format!(
-            "  promised by call {number}: {}, acknowledged at entry {}\n",
-            promise.deed, promise.ended
-        ));
+    if let Some(call) = promising_call(history, broken) {
+        text.push_str(&format!("  promised by {call}\n"));
     }
     let files = files_in(&broken.what);
     let mut names = Names::new();
