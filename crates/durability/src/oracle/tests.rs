@@ -177,6 +177,20 @@ fn what_a_filesystem_documents_counts_too() {
     assert_judged(&history, 6, &[("a", 2, Vec::new())], None);
 }
 
+/// ext4 lost a name after `fdatasync` once in some hundred cuts, and may.
+#[test]
+fn a_name_is_promised_by_fsync_and_not_by_fdatasync() {
+    let promises = Promises { names_by_file_fsync: true, replace_by_rename: false };
+    let rules = Rules { promises, ..RULES };
+    let data_only = |data_only| Deed::Fsync { file: 1, data_only };
+    for (last, expected) in [(true, None), (false, Some(Promise::NameKept))] {
+        let deeds = vec![create("a", 1), fsync(1), rename("a", "b"), data_only(last)];
+        let before = tree(&[("a", 1, Vec::new())]);
+        let judged = judge(&history(deeds), &before, 4, rules);
+        assert_eq!(judged.last().map(|one| one.promise), expected, "{judged:?}");
+    }
+}
+
 #[test]
 fn what_cannot_be_read_is_told() {
     let history = history(vec![create("a", 1), directory()]);

@@ -101,9 +101,11 @@ impl<'h> Timeline<'h> {
     /// What an acknowledged operation promises.
     fn acknowledge(&mut self, number: u32, operation: &Operation, names: &Names) {
         match &operation.deed {
-            Deed::Fsync { file, .. } => {
+            Deed::Fsync { file, data_only } => {
                 self.file_floors.insert(*file, number);
-                if self.promises.names_by_file_fsync && names.values().any(|own| own == file) {
+                // A rename changes nothing that is needed to read the data: fdatasync may leave it out.
+                let is_of_names = self.promises.names_by_file_fsync && !data_only;
+                if is_of_names && names.values().any(|own| own == file) {
                     self.named_floors.insert(*file, number);
                 }
             }
