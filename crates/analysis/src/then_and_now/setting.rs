@@ -6,7 +6,7 @@ use fsdyno_model::place::{Clock, Where};
 use fsdyno_model::plan::Plan;
 use fsdyno_model::published::Published;
 use fsdyno_model::record::TrialRecord;
-use fsdyno_model::target::{DeviceSpec, Ground};
+use fsdyno_model::target::{DeviceSpec, FreshSpec, Ground};
 use fsdyno_model::units::{human_bytes, significant};
 use fsdyno_model::words::listed;
 
@@ -63,7 +63,7 @@ fn devices(plan: &Plan) -> Vec<&DeviceSpec> {
         Ground::Fresh(fresh) => Some(fresh),
         Ground::Directory { .. } => None,
     });
-    fresh.flat_map(|fresh| fresh.leaves()).collect()
+    fresh.flat_map(FreshSpec::leaves).collect()
 }
 
 /// How many times as much data as memory there was; `None` where nothing was written, or memory is not known.
