@@ -177,16 +177,9 @@ fn absent(timeline: &Timeline<'_>, name: &str) -> Option<Broken> {
 
 /// Promises about several names of one file.
 fn names_of_files(timeline: &Timeline<'_>, known: &[(&str, FileId)]) -> Vec<Broken> {
+    // That the old name of a renamed file is there, too, is allowed until its directory is synced:
+    // rename(2) warns of such a window, and only [`Promise::NameGone`] closes it.
     let mut broken = Vec::new();
-    for (index, (first, file)) in known.iter().enumerate() {
-        for (second, other) in &known[index + 1..] {
-            if file == other && !timeline.were_together(first, second, *file) {
-                let what =
-                    format!("file {file} is both {first} and {second}, which it never was at once");
-                broken.push(Broken::new(Promise::RenameAtomic, what, None));
-            }
-        }
-    }
     for (file, promised_by) in timeline.must_have_a_name() {
         if !known.iter().any(|(_, other)| *other == file) {
             let what = format!("file {file} has no name left, though it always had one");

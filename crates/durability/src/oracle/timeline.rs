@@ -177,13 +177,6 @@ impl<'h> Timeline<'h> {
         }
     }
 
-    /// Whether `file` had both names at one time.
-    pub(super) fn were_together(&self, first: &str, second: &str, file: FileId) -> bool {
-        let spans = |name: &str| self.spans(name, file);
-        let second = spans(second);
-        spans(first).iter().any(|one| second.iter().any(|two| one.0 < two.1 && two.0 < one.1))
-    }
-
     /// From which operation to which a name showed a file.
     fn spans(&self, name: &str, file: FileId) -> Vec<(u32, u32)> {
         let changes = self.changes.get(name).map_or(&[][..], Vec::as_slice);
