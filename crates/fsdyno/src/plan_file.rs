@@ -97,3 +97,90 @@ pub fn make_ready(mut plan: Plan) -> anyhow::Result<Plan> {
     }
     plan.expand(catalogue::climb).map_err(|errors| bad_inputs(&errors))
 }
+
+#[cfg(test)]
+mod tests {
+    use fsdyno_model::plan_text;
+    use fsdyno_model::published::Scale;
+
+    use super::*;
+    use crate::published;
+
+    /// Every kind of field.
+    const ALL_FIELDS: &str = r#"
+[plan]
+title = "of \"all\" kinds"
+trials = "auto"
+resolution = "2.5%"
+max_trials = 40
+seed = 7
+size = "3GiB"
+dir = "/srv/images"
+max_time = "90m"
+trial_timeout = "2h"
+trace = "none"
+yardstick = false
+where = "guest"
+kernel = "6.12"
+accelerator = "tcg"
+memory = "2GiB"
+
+[[target]]
+label = "old one"
+filesystem = "ext3"
+mkfs = ["-I", "256", "-L", "a b"]
+mount = "data=writeback,barrier=1"
+device = { raid1 = ["4GiB", "4GiB"], bitmap = true }
+age = "churn(utilisation=80%,age=3)"
+journal = true
+
+[[target]]
+filesystem = "xfs"
+log = "loop:1GiB"
+kernel = "6.1"
+
+[[target]]
+directory = "/mnt/nfs"
+
+[[workload]]
+kind = "compilebench"
+trees = 10
+payload = "original"
+
+[[workload]]
+kind = "command"
+command = "sh -c 'echo \"a\" > b'"
+"#;
+
+    fn assert_read_back(plan: Plan) {
+        let plan = Plan { published: None, ..plan };
+        catalogue::with_names(|names| {
+            let text = plan_text::write(&plan, "head", names, |_| None);
+            let read = Plan::parse(&text, names);
+            assert_eq!(read.as_ref(), Ok(&plan), "{text}");
+        });
+    }
+
+    #[test]
+    fn plans_that_are_written_read_back() {
+        for scale in Scale::ALL {
+            for (_, plan, _) in published::plans(scale).unwrap() {
+                assert_read_back(plan);
+            }
+        }
+        let read = |text: &str| catalogue::with_names(|names| Plan::parse(text, names)).unwrap();
+        assert_read_back(read(ALL_FIELDS));
+        let virtual_time = "accelerator = \"tcg\"\nclock = \"virtual\"\nshift = 2";
+        let text = ALL_FIELDS.replace("accelerator = \"tcg\"", virtual_time);
+        assert_read_back(read(&text));
+        let plans = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../plans");
+        let mut count = 0;
+        for entry in std::fs::read_dir(plans).unwrap().flatten() {
+            if entry.path().extension().is_some_and(|it| it == "toml") {
+                assert_read_back(read(&std::fs::read_to_string(entry.path()).unwrap()));
+                count += 1;
+            }
+        }
+        assert!(count > 2, "{count}");
+    }
+}

@@ -60,6 +60,9 @@ pub struct Ranked {
 pub struct NextRun {
     /// The command, quoted for a shell.
     pub command: String,
+    /// The file to which it was written as a plan; null where that was not asked for.
+    #[serde(default)]
+    pub plan: Option<String>,
     /// Time of one trial of each of its targets, by earlier ones, in seconds; null where none is known.
     pub block_s: Option<f64>,
 }

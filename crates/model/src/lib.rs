@@ -28,6 +28,7 @@
 //! | [`io_graph`] | what a block trace shows |
 //! | [`audit`] | whether targets were measured under the same conditions |
 //! | [`environment`] | where it was measured |
+//! | [`plan_text`] | a plan as the text that it is read from |
 //! | [`place`] | on the host or in guests, by whose clock |
 //! | [`kernel`] | which kernel a guest boots, as users write it |
 //! | [`guest`] | what a guest is told and what it answers |
@@ -69,6 +70,7 @@ pub mod persona;
 pub mod place;
 pub mod plan;
 mod plan_fields;
+pub mod plan_text;
 mod plan_toml;
 pub mod power_cuts;
 pub mod published;

@@ -44,6 +44,10 @@ pub fn render(advice: &Advice, options: TableOptions) -> String {
     sections.push(advice.notes.iter().map(|note| wrap(&format!("- {note}"), "  ")).collect());
     if let Some(next) = &advice.next {
         sections.push(format!("{}\n  {}\n", wrap(&upcoming(next), "").trim_end(), next.command));
+        sections.push(match &next.plan {
+            Some(path) => format!("The same as a plan:\n  fsdyno run {path}\n"),
+            None => wrap("--plan FILE.toml writes it as a plan, to be changed or kept.", ""),
+        });
     }
     sections.retain(|section| !section.is_empty());
     text::plain(&sections.join("\n"), options.unicode)

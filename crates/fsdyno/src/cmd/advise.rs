@@ -1,8 +1,10 @@
 //! `fsdyno advise`: which target for whose work, by what has been measured. Statistics are left to `analysis`,
 //! how it looks to `report`.
 
+mod next;
+
 use std::collections::BTreeMap;
-use std::time::Duration;
+use std::path::PathBuf;
 
 use fsdyno_analysis::advise::{Evidence, Part, Standings, advise};
 use fsdyno_analysis::power_cuts::of_targets;
@@ -13,14 +15,15 @@ use fsdyno_model::advice::{Advice, AdvisedWorkload, NextRun};
 use fsdyno_model::audit::Fairness;
 use fsdyno_model::outcome::Outcome;
 use fsdyno_model::power_cuts::PowerCutTest;
-use fsdyno_model::record::{Role, TrialRecord};
-use fsdyno_model::target::{TargetSpec, join_mkfs};
+use fsdyno_model::record::TrialRecord;
+use fsdyno_model::target::TargetSpec;
 use fsdyno_model::words::{counted, listed};
 use fsdyno_model::workload::WorkloadSpec;
 use fsdyno_report::advice as report;
 use fsdyno_report::note;
 use fsdyno_workload::command_line::CommandLine;
 
+use self::next::Upcoming;
 use super::output::{self, StoreArgs};
 use crate::persona;
 use crate::store::{Store, StoredRun};
@@ -28,10 +31,6 @@ use crate::{bad_inputs, catalogue};
 
 /// Runs that are looked at when nothing is said.
 const DEFAULT_RUNS: usize = 50;
-/// What is compared where nothing has been measured.
-const FIRST_TARGETS: [&str; 3] = ["ext4", "xfs", "btrfs"];
-/// Trials that automatic trials end with.
-const USUAL_TRIALS: u32 = 20;
 
 const AFTER_HELP: &str = "\
 Personas are sets of workloads with weights: build-server, mail-server, web-cache, desktop, database,
@@ -43,6 +42,7 @@ compared in the newest run that has both. docs/METHODOLOGY.md says how the whole
   fsdyno advise mail-server
   fsdyno advise -w sqlite -w mine.toml
   fsdyno advise -- make -j2
+  fsdyno advise mail-server --plan next.toml     what is open, as a plan: fsdyno run next.toml
 
 Exit codes: 0 the best is known, 1 it is not yet, 2 bad input.";
 
@@ -65,6 +65,10 @@ pub struct Args {
     /// Look at the latest N runs
     #[arg(long, value_name = "N", default_value_t = DEFAULT_RUNS)]
     last: usize,
+
+    /// Write the plan that would settle what is open to FILE, for fsdyno run
+    #[arg(long, value_name = "FILE.toml")]
+    plan: Option<PathBuf>,
 
     /// Print JSON
     #[arg(long)]
@@ -114,7 +118,11 @@ impl Args {
         let standings = standings(&question, &sources);
         notes.extend(remarks(&question, &sources, &standings)?);
         notes.extend(power_cuts(&sources, &standings, &tests));
-        let next = next(&question, &sources, &standings, &self.command);
+        let upcoming = Upcoming::of(&question, &sources, &standings);
+        let next = upcoming.map(|it| self.next(&it)).transpose()?;
+        if let Some(path) = self.plan.as_ref().filter(|_| next.is_none()) {
+            notes.push(format!("Nothing is open: {} was not written.", path.display()));
+        }
         let total: u32 = question.wanted.iter().map(|wanted| wanted.weight).sum();
         let of_workload = |(wanted, runs): (&Wanted, &Vec<String>)| AdvisedWorkload {
             spec: wanted.spec.clone(),
@@ -139,6 +147,18 @@ impl Args {
         };
         output::print(&text)?;
         Ok(advice.is_settled)
+    }
+
+    /// The command that would settle what is open, and the plan where one is asked for.
+    fn next(&self, upcoming: &Upcoming<'_>) -> anyhow::Result<NextRun> {
+        if let Some(path) = &self.plan {
+            upcoming.write_plan(path, &self.command)?;
+        }
+        Ok(NextRun {
+            command: upcoming.command(&self.command),
+            plan: self.plan.as_ref().map(|path| path.display().to_string()),
+            block_s: upcoming.block_s(),
+        })
     }
 
     fn question(&self) -> anyhow::Result<Question> {
@@ -336,88 +356,6 @@ fn failures(question: &Question, source: &Source) -> Vec<String> {
         )
     };
     failed.into_iter().map(told).collect()
-}
-
-/// The run that would settle what is open; `None` where nothing is.
-fn next(
-    question: &Question,
-    sources: &[Source],
-    standings: &Standings,
-    command: &[String],
-) -> Option<NextRun> {
-    let ranked: Vec<&str> = standings.ranking.iter().map(|own| own.target.as_str()).collect();
-    let is_tied = !standings.open_targets.is_empty();
-    let labels: Vec<&str> = match ranked.as_slice() {
-        _ if is_tied => standings.open_targets.iter().map(String::as_str).collect(),
-        [first, second, ..] if !standings.open_parts.is_empty() => vec![first, second],
-        [_, _, ..] => return None,
-        few => few.to_vec(),
-    };
-    let mut words: Vec<String> = labels.iter().map(|label| as_written(label, sources)).collect();
-    if ranked.len() < 2 {
-        let others = FIRST_TARGETS.iter().filter(|name| !labels.contains(*name));
-        words.extend(others.map(|name| (*name).to_owned()));
-    }
-    let is_open = |part: &usize| is_tied || standings.open_parts.contains(part);
-    let parts: Vec<&Wanted> =
-        (0..question.wanted.len()).filter(is_open).map(|part| &question.wanted[part]).collect();
-    if let Some(newest) = sources.first() {
-        if newest.run.plan.place.is_guest() {
-            words.extend(["--in", "guest"].map(str::to_owned));
-        }
-        if let Some(directory) = &newest.run.plan.directory {
-            words.extend(["--dir".to_owned(), directory.display().to_string()]);
-        }
-    }
-    let used = || sources.iter().flat_map(|source| &source.trials).filter(|trial| counts(trial));
-    let most = used().map(|trial| trial.trial).max().unwrap_or(0);
-    if is_tied && most >= USUAL_TRIALS {
-        words.extend(["--max-trials".to_owned(), (2 * most).to_string()]);
-    }
-    let block_s = block_s(&labels, &parts, sources).filter(|_| ranked.len() >= 2);
-    let words = match command {
-        [] => {
-            let workloads = parts.iter().flat_map(|part| ["-w".to_owned(), part.spec.clone()]);
-            words.into_iter().chain(workloads).collect::<Vec<String>>()
-        }
-        command => {
-            words.into_iter().chain(["--".to_owned()]).chain(command.iter().cloned()).collect()
-        }
-    };
-    Some(NextRun { command: format!("fsdyno compare {}", join_mkfs(&words)), block_s })
-}
-
-fn counts(trial: &TrialRecord) -> bool {
-    trial.role == Role::Measured && trial.outcome == Outcome::Completed
-}
-
-/// The target with this label as users write it.
-fn as_written(label: &str, sources: &[Source]) -> String {
-    let targets = sources.iter().flat_map(|source| &source.run.plan.targets);
-    let found = targets.into_iter().find(|target| target.label == label);
-    found.map_or_else(|| label.to_owned(), TargetSpec::to_string)
-}
-
-/// Time of one trial of each target on each workload, in seconds, by those that were made.
-fn block_s(labels: &[&str], parts: &[&Wanted], sources: &[Source]) -> Option<f64> {
-    let mut sum = 0.0;
-    for part in parts {
-        for label in labels {
-            let times: Vec<u64> = sources
-                .iter()
-                .flat_map(|source| {
-                    let own = source.run.plan.workloads.iter().filter(|own| (part.is)(own));
-                    let own: Vec<&str> = own.map(|own| own.label.as_str()).collect();
-                    source.trials.iter().filter(move |it| own.contains(&it.workload.as_str()))
-                })
-                .filter(|trial| counts(trial) && trial.target == *label)
-                .filter_map(|trial| trial.elapsed_ns)
-                .collect();
-            let count = u32::try_from(times.len()).ok().filter(|count| *count > 0)?;
-            sum += (Duration::from_nanos(times.iter().sum()) / count).as_secs_f64();
-        }
-    }
-    Some(sum)
 }
 
 #[cfg(test)]

@@ -88,3 +88,53 @@ fn an_own_command_is_advised_on_and_people_can_read_it() {
     unknown.assert_code(2);
     assert!(unknown.stderr.contains("mail-server"), "{}", unknown.stderr);
 }
+
+#[test]
+fn what_is_open_is_written_as_a_plan_and_run() {
+    let sandbox = Sandbox::new();
+    for name in ["a", "b"] {
+        std::fs::create_dir(sandbox.path().join(name)).unwrap();
+    }
+    let db = ["--db", "runs.sqlite"];
+    let asked = ["-w", "small-files:files=20", "-w", "small-files:files=21"];
+    let compare = ["compare", "one=dir:a", "other=dir:b", "-n", "3", "--quiet", "--no-yardstick"];
+    sandbox.run(compare.into_iter().chain(db).chain(asked[..2].to_vec())).assert_code(0);
+    slow_down(&sandbox.path().join("runs.sqlite"), "other", 2);
+
+    // The best is known, but by half of the work alone.
+    let half = advise(&sandbox, 1, &[&asked[..], &db, &["--plan", "next.toml"]].concat());
+    assert_eq!(half["next"]["plan"], "next.toml");
+    sandbox.run(["check", "next.toml"]).assert_code(0);
+    let text = std::fs::read_to_string(sandbox.path().join("next.toml")).unwrap();
+    assert!(text.contains("files = 21") && !text.contains("files = 20"), "{text}");
+    // As somebody might change it.
+    let fixed = text.replace("trials = \"auto\"", "trials = 3");
+    std::fs::write(sandbox.path().join("next.toml"), fixed).unwrap();
+    let run = ["run", "next.toml", "--quiet", "--no-yardstick"];
+    sandbox.run(run.into_iter().chain(db)).assert_code(0);
+    slow_down(&sandbox.path().join("runs.sqlite"), "other", 2);
+    let settled = advise(&sandbox, 0, &[&asked[..], &db, &["--plan", "other.toml"]].concat());
+    assert_eq!(settled["next"], Value::Null);
+    assert!(settled["notes"].to_string().contains("other.toml was not written"), "{settled}");
+    assert!(!sandbox.path().join("other.toml").exists());
+
+    // Nothing measured: a command, and a workload of the user's. What is there is never overwritten.
+    let mine = sandbox.run(["list", "workloads", "--toml", "varmail"]).stdout;
+    std::fs::write(sandbox.path().join("mine.toml"), mine).unwrap();
+    for (plan, asked, holds) in [
+        ("c.toml", &["--", "sh", "-c", "echo a > b"][..], "command = "),
+        ("w.toml", &["-w", "mine.toml:files=99"], "mine.toml"),
+    ] {
+        let arguments = ["advise", "--db", "none.sqlite", "--plan", plan].into_iter();
+        let finished = sandbox.run(arguments.chain(asked.iter().copied()));
+        finished.assert_code(1);
+        assert!(finished.stdout.contains(&format!("fsdyno run {plan}")), "{}", finished.stdout);
+        sandbox.run(["check", plan]).assert_code(0);
+        let text = std::fs::read_to_string(sandbox.path().join(plan)).unwrap();
+        assert!(text.contains(holds) && text.contains("filesystem = \"xfs\""), "{text}");
+    }
+    let again = ["advise", "--db", "none.sqlite", "--plan", "c.toml", "--", "true"];
+    let refused = sandbox.run(again);
+    refused.assert_code(2);
+    assert!(refused.stderr.contains("there already"), "{}", refused.stderr);
+}
