@@ -12,6 +12,7 @@
 //! | [`plan_file`] | plans read from files |
 //! | [`persona`] | whose work a filesystem is chosen for |
 //! | [`published`] | published comparisons that come with the program |
+//! | [`gallery`] | results of published comparisons, stored for pages |
 //! | [`disk_model`] | models of disks by name or from files |
 //! | [`snippet`] | errors of a text drawn with their place |
 #![forbid(unsafe_code)]
@@ -19,6 +20,7 @@
 pub mod catalogue;
 pub mod cmd;
 pub mod disk_model;
+pub mod gallery;
 pub mod paths;
 pub mod persona;
 pub mod plan_file;

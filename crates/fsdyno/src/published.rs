@@ -122,6 +122,7 @@ mod tests {
             for (name, plan, published) in plans {
                 assert_eq!(plan_file::workload_errors(&plan), Vec::<String>::new(), "{name}");
                 assert!(!plan.targets.is_empty() && !published.figures.is_empty(), "{name}");
+                assert!(!published.missed.is_empty(), "{name}");
             }
         }
         assert!(on_host("btrfs", Scale::Day, None).is_err());

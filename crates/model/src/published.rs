@@ -84,6 +84,9 @@ pub struct Published {
     /// What is not as it was, and why: a sentence each.
     #[serde(default)]
     pub differences: Vec<String>,
+    /// What the author missed or left open, and where the answer is looked for now: a sentence each.
+    #[serde(default)]
+    pub missed: Vec<String>,
     /// The figures, in the order in which they were printed.
     #[serde(default, rename = "figure")]
     pub figures: Vec<Figure>,

@@ -15,6 +15,7 @@
 //! | [`io_picture`] | pictures of traces and of comparisons: SVG, PNG, films, text |
 //! | [`page`] | the report as one HTML file |
 //! | [`mod@diff`] | two runs beside each other |
+//! | [`gallery`] | published comparisons that were run again, a page each |
 //! | [`history`] | one figure over many runs |
 //! | [`noise`] | how noisy a machine is |
 //! | [`rows`] | rows of any shape as text |
@@ -25,6 +26,7 @@ pub mod advice;
 pub mod audit;
 pub mod diff;
 pub mod exports;
+pub mod gallery;
 mod grid;
 pub mod history;
 pub mod io_picture;

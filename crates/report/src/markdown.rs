@@ -1,5 +1,6 @@
 //! The table of a result as GitHub markdown, for a README or an issue.
 
+use fsdyno_model::place::Clock;
 use fsdyno_model::result::RunResult;
 
 use crate::grid::{Cell, Grid, IntervalStyle, Mark};
@@ -10,8 +11,20 @@ use crate::then_and_now;
 /// The whole result, with a newline at the end.
 #[must_use]
 pub fn render(result: &RunResult) -> String {
+    let title = result.run.title.as_ref().map(|title| format!("## {}\n", escape(title)));
+    let then_and_now = result.then_and_now.as_ref().map(then_and_now::markdown);
+    let sections = title.into_iter().chain(sections(result)).chain(then_and_now);
+    sections.chain(verdicts(result)).collect::<Vec<String>>().join("\n")
+}
+
+/// The whole result but for its title and what stands beside publications.
+pub(crate) fn measured(result: &RunResult) -> String {
+    sections(result).into_iter().chain(verdicts(result)).collect::<Vec<String>>().join("\n")
+}
+
+/// The tables and what is to be said of them.
+fn sections(result: &RunResult) -> Vec<String> {
     let mut sections = Vec::new();
-    sections.extend(result.run.title.as_ref().map(|title| format!("## {}\n", escape(title))));
     let (mut uncertain, mut has_letters, mut has_why) = (false, false, false);
     let left_out = note::left_out(result);
     for workload in &result.workloads {
@@ -57,14 +70,13 @@ pub fn render(result: &RunResult) -> String {
         .map(|warning| format!("- Warning: {}\n", escape(warning)))
         .collect();
     sections.push(warnings);
-    sections.extend(result.then_and_now.as_ref().map(then_and_now::markdown));
-    sections.extend(
-        note::verdicts(result)
-            .into_iter()
-            .map(|(lead, words)| format!("**{}** {}\n", escape(&lead), escape(&words))),
-    );
     sections.retain(|section| !section.is_empty());
-    sections.join("\n")
+    sections
+}
+
+fn verdicts(result: &RunResult) -> Vec<String> {
+    let said = note::verdicts(result).into_iter();
+    said.map(|(lead, words)| format!("**{}** {}\n", escape(&lead), escape(&words))).collect()
 }
 
 fn table(result: &RunResult, grid: &Grid) -> String {
@@ -104,8 +116,11 @@ fn legend(result: &RunResult, has_letters: bool, uncertain: bool) -> String {
     } else {
         ""
     };
-    let intervals =
-        if result.run.trials > 1 { "Median [95 % interval]." } else { "One trial each." };
+    let intervals = match result.run.environment.measured.clock {
+        _ if result.run.trials > 1 => "Median [95 % interval].",
+        Clock::Virtual => note::EXACT,
+        Clock::Real => "One trial each.",
+    };
     let uncertain = if uncertain { note::UNCERTAIN } else { "" };
     let letters = if has_letters { note::LETTERS } else { "" };
     let sentences = [marks, intervals, letters, uncertain];

@@ -315,7 +315,7 @@ fn read_speeds(environment: &Environment) -> Option<String> {
 }
 
 /// `images of 3 GiB in /var/tmp (ext4 on /dev/vda)`; `None` when no target has an image.
-fn images(result: &RunResult) -> Option<String> {
+pub fn images(result: &RunResult) -> Option<String> {
     let mut sizes: Vec<String> = Vec::new();
     for target in &result.targets {
         let size = match target.device.strip_prefix("loop") {

@@ -192,10 +192,22 @@ pub fn section(it: &ThenAndNow, width: usize, unicode: bool) -> String {
 #[must_use]
 pub fn markdown(it: &ThenAndNow) -> String {
     let mut page = format!("## Then and now\n\n{}\n", escape(&lead(it)));
-    for rows in [figures(it), pairs(it)] {
-        if rows.rows.is_empty() {
-            continue;
-        }
+    page.push_str(&tables(it));
+    page.push('\n');
+    page.extend(
+        findings(it).iter().chain(&remarks(it)).map(|sentence| format!("- {}\n", escape(sentence))),
+    );
+    page
+}
+
+/// Figures and pairs as markdown with `pictures` before them; what is to be said of them is left out.
+pub(crate) fn figures_markdown(it: &ThenAndNow, pictures: &str) -> String {
+    format!("## Then and now\n\n{pictures}{}", tables(it))
+}
+
+fn tables(it: &ThenAndNow) -> String {
+    let mut page = String::new();
+    for rows in [figures(it), pairs(it)].into_iter().filter(|rows| !rows.rows.is_empty()) {
         page.push_str(&format!("\n{}:\n\n", escape(rows.caption)));
         for (index, row) in std::iter::once(&rows.head).chain(&rows.rows).enumerate() {
             let cells: Vec<String> = row.iter().map(|cell| escape(cell)).collect();
@@ -205,10 +217,6 @@ pub fn markdown(it: &ThenAndNow) -> String {
             }
         }
     }
-    page.push('\n');
-    page.extend(
-        findings(it).iter().chain(&remarks(it)).map(|sentence| format!("- {}\n", escape(sentence))),
-    );
     page
 }
 
@@ -273,7 +281,7 @@ fn machine_markdown(machine: &Machine) -> String {
 }
 
 fn plan_markdown(it: &PlanEntry<'_>, title: &str) -> String {
-    let Published { source, kernel, hardware, differences, figures, .. } = it.published;
+    let Published { source, kernel, hardware, differences, missed, figures, .. } = it.published;
     let mut page = format!(
         "\n## {}\n\n{title}. {}. Linux {}, {}.\n\n",
         it.name,
@@ -297,6 +305,10 @@ fn plan_markdown(it: &PlanEntry<'_>, title: &str) -> String {
             figure.cells.iter().map(|(target, text)| format!("{target} {text}")).collect();
         let cells = [&figure.operation, &by, &figure.unit, &cells.join(", ")].map(|it| escape(it));
         page.push_str(&format!("| {} |\n", cells.join(" | ")));
+    }
+    if !missed.is_empty() {
+        page.push_str("\nWhat its author missed or left open:\n\n");
+        page.extend(missed.iter().map(|it| format!("- {}\n", escape(it))));
     }
     page
 }

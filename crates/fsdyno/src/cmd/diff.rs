@@ -191,7 +191,10 @@ impl Loaded {
 }
 
 /// Reads what `--json` wrote.
-fn read_document(path: &Path) -> anyhow::Result<RunResult> {
+///
+/// # Errors
+/// When it cannot be read, or is of another version.
+pub(super) fn read_document(path: &Path) -> anyhow::Result<RunResult> {
     let shown = path.display();
     let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {shown}"))?;
     let value: serde_json::Value = serde_json::from_str(&text)

@@ -12,6 +12,7 @@ mod doctor;
 mod dry_run;
 mod durability;
 mod faults;
+mod gallery;
 mod guest_init;
 mod history;
 mod kernel;
@@ -63,6 +64,8 @@ pub enum Verb {
     Diff(diff::Args),
     /// Make a run in virtual time again, and say whether its figures are identical
     Reproduce(reproduce::Args),
+    /// Make pages of the published comparisons that were run again
+    Gallery(gallery::Args),
     /// Show a figure over many runs, and where its level changed
     History(history::Args),
     /// Say which target to take for somebody's work, by what was measured
@@ -120,6 +123,7 @@ impl Verb {
             Verb::Report(args) => args.execute(),
             Verb::Diff(args) => args.execute(),
             Verb::Reproduce(args) => args.execute(),
+            Verb::Gallery(args) => args.execute(),
             Verb::History(args) => args.execute(),
             Verb::Advise(args) => args.execute(),
             Verb::Merge(args) => args.execute(),

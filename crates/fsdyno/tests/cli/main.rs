@@ -24,6 +24,7 @@ mod filesystems;
 mod fingerprint;
 mod flip;
 mod full_disk;
+mod gallery;
 mod gave_up;
 mod guest;
 mod hanging;

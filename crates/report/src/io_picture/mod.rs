@@ -9,10 +9,14 @@
 //! | [`frames`](mod@frames) | the film of the disk |
 //! | [`ratios`](mod@ratios) | each target beside the first |
 //! | [`words`] | the same as text for a terminal |
+//! | [`bars`](mod@bars) | figures as bars, then and now |
+//! | [`course`](mod@course) | what was reached sample after sample |
 //! | [`series`] | every figure as CSV and JSON |
 
 mod axis;
+pub mod bars;
 mod canvas;
+pub mod course;
 pub mod frames;
 mod heat;
 mod history;
@@ -34,6 +38,8 @@ use fsdyno_model::activity::Activity;
 use fsdyno_model::io_graph::IoGraph;
 use fsdyno_model::report_data::PhaseSpans;
 
+pub use bars::bars_svg;
+pub use course::course_svg;
 pub use frames::{FrameOptions, frames};
 pub use history::history_svg;
 pub use raster::png;

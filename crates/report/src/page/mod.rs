@@ -12,7 +12,7 @@
 //! | `pack` | numbers as compact text |
 
 mod audit;
-mod chart;
+pub(crate) mod chart;
 mod exact;
 mod figures;
 mod heat;
