@@ -119,8 +119,7 @@ fn then_and_now_row(row: &Row, targets: &[String]) -> BarRow {
     let better = if row.unit == "s" { Better::Lower } else { Better::Higher };
     let cell = |label: &String| row.cells.iter().find(|cell| cell.target == *label);
     let values = |read: fn(&fsdyno_model::then_and_now::Cell) -> Option<f64>| {
-        let all: Vec<Option<f64>> = targets.iter().map(|it| cell(it).and_then(read)).collect();
-        all
+        targets.iter().map(|it| cell(it).and_then(read)).collect::<Vec<Option<f64>>>()
     };
     let then = values(|cell| cell.published_value);
     let now = values(|cell| cell.measured);
