@@ -21,7 +21,8 @@ pub const RESULTS: &str = "results";
 /// What the files of a result are called.
 #[must_use]
 pub fn key(it: &ThenAndNow) -> String {
-    it.name.clone()
+    let machine = it.machine.as_deref().map(gallery::slug).filter(|slug| !slug.is_empty());
+    machine.map_or_else(|| it.name.clone(), |machine| format!("{}-{machine}", it.name))
 }
 
 /// Options whose values are files and directories of one machine.
@@ -136,16 +137,33 @@ fn reduce_phase(phase: &mut PhaseResult) {
 /// # Errors
 /// Only when a value cannot be written as JSON, which no type of the document holds.
 pub fn text_of(result: &RunResult) -> serde_json::Result<String> {
-    let mut text = format!("{{\n\"schema_version\":{}", result.schema_version);
-    text.push_str(&format!(",\n\"run\":{}", serde_json::to_string(&result.run)?));
-    text.push_str(&format!(",\n\"targets\":{}", lines(&result.targets)?));
-    text.push_str(&format!(",\n\"workloads\":{}", lines(&result.workloads)?));
-    text.push_str(&format!(",\n\"trials\":{}", lines(&result.trials)?));
-    text.push_str(&format!(",\n\"summary\":{}", lines(&result.summary)?));
-    text.push_str(&format!(",\n\"verdicts\":{}", lines(&result.verdicts)?));
-    text.push_str(&format!(",\n\"audit\":{}", serde_json::to_string(&result.audit)?));
-    text.push_str(&format!(",\n\"then_and_now\":{}", serde_json::to_string(&result.then_and_now)?));
-    Ok(text + "\n}\n")
+    // Named one by one, so that none is forgotten.
+    let RunResult {
+        schema_version,
+        run,
+        targets,
+        workloads,
+        trials,
+        summary,
+        verdicts,
+        audit,
+        then_and_now,
+        power_cuts,
+    } = result;
+    let fields = [
+        ("schema_version", serde_json::to_string(schema_version)?),
+        ("run", serde_json::to_string(run)?),
+        ("targets", lines(targets)?),
+        ("workloads", lines(workloads)?),
+        ("trials", lines(trials)?),
+        ("summary", lines(summary)?),
+        ("verdicts", lines(verdicts)?),
+        ("audit", serde_json::to_string(audit)?),
+        ("then_and_now", serde_json::to_string(then_and_now)?),
+        ("power_cuts", lines(power_cuts)?),
+    ];
+    let fields = fields.map(|(name, value)| format!("\"{name}\":{value}"));
+    Ok(format!("{{\n{}\n}}\n", fields.join(",\n")))
 }
 
 fn lines<T: Serialize>(all: &[T]) -> serde_json::Result<String> {

@@ -118,6 +118,7 @@ size = "3GiB"
 dir = "/srv/images"
 max_time = "90m"
 trial_timeout = "2h"
+phase_timeout = "20m"
 trace = "none"
 yardstick = false
 where = "guest"

@@ -69,6 +69,9 @@ fn settings(plan: &Plan) -> String {
     if plan.trial_timeout_s != DEFAULT_TRIAL_TIMEOUT_S {
         field(&mut text, "trial_timeout", format!("{}s", plan.trial_timeout_s));
     }
+    if let Some(seconds) = plan.phase_timeout_s {
+        field(&mut text, "phase_timeout", format!("{seconds}s"));
+    }
     if plan.trace != TraceMode::Explain {
         field(&mut text, "trace", plan.trace.word());
     }

@@ -130,6 +130,7 @@ mod tests {
             input_mib: 0,
             machines: vec![machine],
             differences: Vec::new(),
+            missed: Vec::new(),
             figures: Vec::new(),
         };
         let mut trial = fixture::trial("ext4", 1, &[]);

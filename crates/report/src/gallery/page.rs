@@ -75,6 +75,7 @@ fn facts(entry: &Entry<'_>) -> String {
         ("then", format!("{}, Linux {}, {}", it.year, it.kernel, it.hardware)),
         ("now", place(result)),
         ("on", machine.join(", ")),
+        ("how", it.setting.join(" ")),
         ("scale", it.scale.to_string()),
         ("trials", trials_in_words(result)),
         ("run", format!("{}, fsdyno {}, seed {}", run.id, environment.fsdyno_version, run.seed)),

@@ -14,6 +14,7 @@ fn cell(target: &str, published: &str, then: Option<f64>, now: Option<f64>) -> C
         published: published.to_owned(),
         published_value: then,
         measured: now,
+        not_measured: None,
         ratio: then.zip(now).map(|(then, now)| now / then),
     }
 }
@@ -48,6 +49,8 @@ fn then_and_now() -> ThenAndNow {
         year: 2007,
         kernel: "2.6.21".to_owned(),
         hardware: "a disk".to_owned(),
+        machine: None,
+        setting: vec!["As much data for memory as then.".to_owned()],
         differences: vec!["Other names.".to_owned()],
         rows: vec![row],
         pairs: vec![pair],
@@ -75,6 +78,7 @@ fn a_page_has_all_parts_and_every_picture_is_shown() {
     let page = &files["old-page.md"];
     for part in [
         "they are no measurement",
+        "| how | As much data for memory as then. |",
         "| create\\|trees | MB/s | 20 → 110 (5.50) | 10 → 120 (11.9) |",
         "| ext4/xfs | create\\|trees | 2.00 | 0.92 \\[0.90–0.95\\] | other |",
         "One pair turned.",
