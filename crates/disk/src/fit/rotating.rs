@@ -35,7 +35,7 @@ pub(super) fn turn(places: &[Vec<f64>]) -> (Option<f64>, f64) {
         return (None, best);
     }
     // Half a turn falls together as well as a whole one.
-    let near = shares.iter().rposition(|it| it.1 >= 0.9 * best);
+    let near = shares.iter().rposition(|it| it.1 >= 0.8 * best);
     let top = near.map(|last| {
         let from = last.saturating_sub(200);
         let peak = shares[from..=last].iter().max_by(|a, b| a.1.total_cmp(&b.1));
@@ -154,7 +154,7 @@ impl Arm {
     #[must_use]
     pub fn of(far: &[Far], radius: &Radius, size_bytes: u64, turn_ns: f64, fixed_ns: f64) -> Arm {
         let share = |offset: u64| radius.at(offset as f64 / size_bytes as f64);
-        let points: Vec<(f64, f64)> = far
+        let mut points: Vec<(f64, f64)> = far
             .iter()
             .map(|own| {
                 let moved = own.pairs.iter().map(|(from, to)| (share(*from) - share(*to)).abs());
@@ -162,6 +162,12 @@ impl Arm {
                 (mean, (least_ns(&own.times_ns, turn_ns) - fixed_ns).max(0.0))
             })
             .collect();
+        // No way is longer than one that is farther: what says so was late.
+        let mut farther = f64::INFINITY;
+        for (_, time) in points.iter_mut().rev() {
+            farther = farther.min(*time);
+            *time = farther;
+        }
         // A curve that falls is none: what would make it fall is left out.
         let both = solve(&points, true, true);
         match both {

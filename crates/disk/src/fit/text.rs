@@ -151,13 +151,13 @@ fn volume(figures: &Figures, head: Head<'_>) -> String {
         Some(written) => (
             format!("write_latency_us = {}\n", points(&written.times_ns)),
             Figures::median(&written.flushes_ns) as f64 / 1e3,
-            "operations a second are what eight requests at once reached, which may be less than the limit",
+            "operations a second are what eight requests at once reached, which may be less than the limit; credits are assumed",
         ),
         None => (
             String::new(),
             0.0,
             "writes and flushes are assumed to be as fast as reads, and at once: nothing was written; operations \
-             a second are what eight requests at once reached, which may be less than the limit",
+             a second are what eight requests at once reached, which may be less than the limit; credits are assumed",
         ),
     };
     let mut text = top(figures, head, "volume", assumed);

@@ -187,9 +187,10 @@ fn hear(
                 }
                 Message::Floor { ns_per_operation } => answer.floor_ns = Some(ns_per_operation),
                 Message::Remount => {
-                    let done = (attendance.remount)();
-                    let reply =
-                        done.map_or_else(|error| Reply::Failed { error }, |()| Reply::Remounted);
+                    let reply = match (attendance.remount)() {
+                        Ok(()) => Reply::Remounted,
+                        Err(error) => Reply::Failed { error },
+                    };
                     // A runner that died meanwhile is noticed by the end of its stream.
                     let _ = wire::write_frame(&mut input, &reply);
                 }
@@ -204,11 +205,9 @@ fn hear(
                 Message::Failed { stage, error } => end = Some(End::Failed { stage, error }),
             },
             Ok(Err(error)) => {
-                let stage = answer.last_phase.clone();
-                end = Some(End::Failed {
-                    stage,
-                    error: format!("answer of the phase runner: {error}"),
-                });
+                let (stage, error) = (answer.last_phase.clone(), error.to_string());
+                let error = format!("answer of the phase runner: {error}");
+                end = Some(End::Failed { stage, error });
                 let _ = child.kill();
             }
             Err(RecvTimeoutError::Timeout) => {}
@@ -216,11 +215,8 @@ fn hear(
         }
         match &stopping {
             None => {
-                if let Some(why) = reason_to_stop(deadline).or_else(|| budget.end()) {
-                    let family = waiting::family(child.id());
-                    let _ = process::kill_group(child.id(), process::Signal::TERM);
-                    stopping = Some(Stopping { why, since: Instant::now(), family });
-                }
+                let why = reason_to_stop(deadline).or_else(|| budget.end());
+                stopping = why.map(|why| Stopping::begin(why, child.id()));
             }
             Some(it) if it.since.elapsed() > GRACE + KILL_GRACE => {
                 return Some(End::Stuck { found: waiting::describe(child.id()) });
@@ -248,6 +244,13 @@ struct Stopping {
 }
 
 impl Stopping {
+    /// Asks the runner and its programs to end.
+    fn begin(why: End, runner: u32) -> Stopping {
+        let family = waiting::family(runner);
+        let _ = process::kill_group(runner, process::Signal::TERM);
+        Stopping { why, since: Instant::now(), family }
+    }
+
     /// Waits until its programs are gone as well: it kills them itself, but may have been killed before it
     /// could; and one that waits for a device that does not answer stays, and holds the target.
     fn end(self) -> End {

@@ -342,7 +342,7 @@ mod tests {
         let old = Connection::open(&path).unwrap();
         old.execute_batch(include_str!("schema.sql")).unwrap();
         old.execute_batch(
-            "DROP TABLE phase_value; ALTER TABLE phase DROP COLUMN read_bytes; ALTER TABLE phase DROP COLUMN cold; DROP TABLE activity; ALTER TABLE phase DROP COLUMN cpu_groups; ALTER TABLE sample DROP COLUMN started_ns; PRAGMA user_version = 1",
+            "DROP TABLE power_cuts; DROP TABLE phase_value; ALTER TABLE phase DROP COLUMN read_bytes; ALTER TABLE phase DROP COLUMN cold; DROP TABLE activity; ALTER TABLE phase DROP COLUMN cpu_groups; ALTER TABLE sample DROP COLUMN started_ns; PRAGMA user_version = 1",
         )
         .unwrap();
         drop(old);

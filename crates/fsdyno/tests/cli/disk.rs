@@ -127,7 +127,8 @@ fn a_disk_that_rotates_is_measured_and_made_again() {
         let found = stated(&text, key);
         assert!((found / real - 1.0).abs() < share, "{key}: {found}, served with {real}\n{text}");
     }
-    assert!(stated(&text, "track_to_track_ms") < 2.5, "{text}");
+    // What comes late hides short ways most: 0.8 on a machine at rest.
+    assert!(stated(&text, "track_to_track_ms") < 5.0, "{text}");
     sandbox.run(["disk", "check", &mine, "--offline"]).assert_code(0);
     sandbox.run(fit).assert_code(2);
     sandbox.assert_nothing_left();
