@@ -266,6 +266,7 @@ const TWO_RECORDS: &str = r#"
 name = "two-records"
 summary = "a foreground alone and beside a background that has a record of its own"
 cold_default = "none"
+semaphores = ["beside"]
 
 [[fileset]]
 name = "files"
@@ -295,10 +296,12 @@ metric = "slowdown"
 tasks = 300
 baseline = "alone"
 
+# Each waits for one of the background, which else might not begin before the end on a machine that is loaded.
 [[phase.group]]
 name = "front"
 jobs = 2
 steps = [
+  { op = "wait", semaphore = "beside" },
   { op = "open", fileset = "files" },
   { op = "read", whole = true, block = "1MiB" },
   { op = "close" },
@@ -313,6 +316,7 @@ steps = [
   { op = "open", fileset = "files", write = true },
   { op = "append", bytes = 100 },
   { op = "close" },
+  { op = "post", semaphore = "beside" },
 ]
 "#;
 
