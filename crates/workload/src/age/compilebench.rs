@@ -33,6 +33,7 @@ pub fn settings(spec: &Compilebench, seed: u64) -> Settings {
         buffer_bytes: BUFFER_BYTES,
         payload: Payload::DEFAULT,
         datasets: "builtin".to_owned(),
+        one_in: 1,
     }
 }
 

@@ -95,6 +95,13 @@ const PARAMS: &[ParamDef] = &[
         check: Some(check_datasets),
         ..path("datasets", "builtin", "`builtin`, or a directory with the four dataset files")
     },
+    count(
+        "one_in",
+        (1, 10_000),
+        ("1", None),
+        "of so many files of the dataset one is taken, chosen by its path: with 10 a tree holds a \
+         tenth, which suits emulated guests",
+    ),
     text(
         "rng",
         ("cpython-555", None),

@@ -50,6 +50,8 @@ pub struct Settings {
     pub payload: Payload,
     /// `builtin`, or the directory with the four dataset files.
     pub datasets: String,
+    /// Of so many files of the dataset one is taken.
+    pub one_in: u64,
 }
 
 impl Settings {
@@ -77,18 +79,29 @@ impl Settings {
             buffer_bytes: usize::try_from(params.number("buffer"))?,
             payload: Payload::parse(params.text("payload")).map_err(anyhow::Error::msg)?,
             datasets: params.text("datasets").to_owned(),
+            one_in: params.number("one_in"),
         })
     }
 
     /// The dataset that the trees are made from.
     ///
     /// # Errors
-    /// A dataset file that cannot be read or is malformed, with its line.
+    /// A dataset file that cannot be read or is malformed, with its line; a dataset that `one_in` leaves
+    /// nothing of.
     pub fn load_dataset(&self) -> anyhow::Result<Dataset> {
-        if self.dataset_is_builtin() {
-            return Ok(Dataset::twin());
-        }
-        Ok(load(Path::new(&self.datasets))?)
+        let mut dataset = if self.dataset_is_builtin() {
+            Dataset::twin()
+        } else {
+            load(Path::new(&self.datasets))?
+        };
+        dataset.keep_one_in(self.one_in);
+        anyhow::ensure!(
+            !dataset.list(FileList::Tree).is_empty(),
+            "one_in={} leaves no file of the dataset {}: use less",
+            self.one_in,
+            self.datasets
+        );
+        Ok(dataset)
     }
 
     /// Whether the dataset is the one that needs no files.

@@ -25,6 +25,7 @@ pub use builder::Fault;
 pub use load::{LoadError, load};
 pub use paths::{PathId, Paths};
 pub use tree::{FromTree, FromTreeError, Skipped, Trees, from_tree, write};
+use xxhash_rust::xxh3::xxh3_64;
 
 /// One of the four states that a tree goes through.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -115,6 +116,15 @@ impl Dataset {
     #[must_use]
     pub fn twin() -> Self {
         twin::dataset()
+    }
+
+    /// Leaves one of `count` files in the lists, chosen by a hash of its path, so that all lists agree. Totals of
+    /// states stay those of the whole dataset.
+    pub fn keep_one_in(&mut self, count: u64) {
+        let Dataset { paths, lists, .. } = self;
+        for list in lists {
+            list.retain(|file| xxh3_64(paths.path(file.path).as_bytes()).is_multiple_of(count));
+        }
     }
 
     /// Every path that the lists refer to, and the directories above them.

@@ -47,6 +47,27 @@ fn the_states_are_stripped_to_lists() {
 }
 
 #[test]
+fn one_file_in_so_many_is_the_same_one_in_all_lists() {
+    let whole = Dataset::twin();
+    let mut part = whole.clone();
+    part.keep_one_in(1);
+    assert_eq!(listed(&part, FileList::Patch), listed(&whole, FileList::Patch));
+    part.keep_one_in(10);
+    for list in FileList::ALL {
+        let (all, kept) = (listed(&whole, list), listed(&part, list));
+        let share = kept.len() as f64 / all.len() as f64;
+        assert!((0.08..0.12).contains(&share), "{list:?}: {share}");
+        assert!(kept.iter().all(|file| all.contains(file)), "{list:?}");
+    }
+    // A file of the tree that the patch changes is in both or in neither.
+    for (path, _) in listed(&whole, FileList::Patch) {
+        let is_kept = part.position(FileList::Patch, path).is_some();
+        let is_in_tree = part.position(FileList::Tree, path).is_some();
+        assert_eq!(is_in_tree, is_kept && whole.position(FileList::Tree, path).is_some(), "{path}");
+    }
+}
+
+#[test]
 fn bad_lines_are_refused_with_file_and_line() {
     let long_name = format!("{} 1", "n".repeat(256));
     let long_path = format!("{}n 1", "n/".repeat(2050));
