@@ -64,6 +64,7 @@ fn text(made: &Reproduction) -> String {
     for trial in &made.trials {
         let name = format!("{} {} trial {}", trial.target, trial.workload, trial.trial);
         lines.push(match &trial.differs {
+            None if trial.guests > 1 => format!("{name}: identical, after {} guests", trial.guests),
             None => format!("{name}: identical"),
             Some(change) => format!("{name}: differs, first in {}", told(change)),
         });
@@ -97,10 +98,13 @@ mod tests {
             target: "ext4".to_owned(),
             workload: "postmark".to_owned(),
             trial: 1,
+            guests: 1,
             differs,
         };
-        let same = Reproduction { changed: Vec::new(), trials: vec![trial(None)] };
+        let mut same = Reproduction { changed: Vec::new(), trials: vec![trial(None)] };
         assert_eq!(text(&same), "ext4 postmark trial 1: identical\nEvery record is identical.");
+        same.trials[0].guests = 3;
+        assert!(text(&same).starts_with("ext4 postmark trial 1: identical, after 3 guests\n"));
         let change = |of: &str, name: &str| Change {
             of: of.to_owned(),
             name: name.to_owned(),

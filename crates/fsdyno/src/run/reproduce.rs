@@ -33,6 +33,8 @@ pub struct Trial {
     pub workload: String,
     /// Number of the trial, from 1.
     pub trial: u32,
+    /// Guests that were made, until one recorded the same.
+    pub guests: u32,
     /// What differs first; null where the whole record is the same.
     pub differs: Option<Change>,
 }
@@ -129,6 +131,7 @@ fn trials(
             target: record.target.clone(),
             workload: record.workload.clone(),
             trial: record.trial,
+            guests: record.virtual_time.as_ref().map_or(1, |of_time| of_time.guests),
             differs: first_difference(was, &record),
         });
     }
