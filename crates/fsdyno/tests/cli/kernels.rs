@@ -67,9 +67,10 @@ fn each_of(sandbox: &Sandbox, targets: &[String], kernel: &Kernel, choice: &str)
     let mut arguments: Vec<&str> = targets.iter().map(String::as_str).collect();
     arguments.extend(["--kernel", choice, "--size", "320MiB"]);
     arguments.extend(["-w", "million-files:files=100,size=4KiB"]);
+    arguments.extend(["-w", "compilebench:trees=1,runs=2,one_in=50"]);
     let (finished, result) = compare(sandbox, &arguments);
     finished.assert_code(0);
-    assert_eq!(outcomes(&result), vec!["completed"; targets.len()], "{result:#}");
+    assert_eq!(outcomes(&result), vec!["completed"; 2 * targets.len()], "{result:#}");
     let environment = &result["run"]["environment"];
     assert_eq!(environment["kernel_release"], kernel.release.as_str());
     assert_eq!(environment["guest"]["kernels"].as_array().unwrap().len(), 1);
