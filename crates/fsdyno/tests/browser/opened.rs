@@ -121,7 +121,7 @@ impl Opened {
 
     #[track_caller]
     pub fn wait_for(&self, expression: &str) {
-        let deadline = Instant::now() + Duration::from_secs(30);
+        let deadline = Instant::now() + Duration::from_secs(120);
         while !self.truth(expression) {
             assert!(Instant::now() < deadline, "never true: {expression}");
             std::thread::sleep(Duration::from_millis(50));

@@ -147,12 +147,12 @@ fn open_root(directory: &tempfile::TempDir) -> OwnedFd {
 fn a_time_limit_ends_a_wait_and_dropping_waits_for_the_rest() {
     let Some(mut ring) = ring(2, 0, false) else { return };
     let start = Instant::now();
-    ring.timeout(0, Duration::from_millis(200));
+    ring.timeout(0, Duration::from_secs(1));
     ring.submit_and_wait_for(1, Duration::from_millis(20)).unwrap();
     assert!(ring.next_completion().is_none());
-    assert!(start.elapsed() < Duration::from_millis(200), "{:?}", start.elapsed());
+    assert!(start.elapsed() < Duration::from_secs(1), "{:?}", start.elapsed());
     drop(ring);
-    assert!(start.elapsed() >= Duration::from_millis(200), "{:?}", start.elapsed());
+    assert!(start.elapsed() >= Duration::from_secs(1), "{:?}", start.elapsed());
 }
 
 #[test]
