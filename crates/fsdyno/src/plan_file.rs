@@ -125,6 +125,7 @@ where = "guest"
 kernel = "6.12"
 accelerator = "tcg"
 memory = "2GiB"
+saved_state = false
 
 [[target]]
 label = "old one"

@@ -2,12 +2,13 @@
 //! the end. What it is told to do in between is left to the caller.
 
 use std::fs::{self, File, OpenOptions};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use fsdyno_model::guest::{self, Errand};
 use fsdyno_model::wire;
+use fsdyno_sys::caches::{self, CacheLevel};
 use fsdyno_sys::{Errno, first_process};
 
 use crate::Result;
@@ -54,6 +55,32 @@ pub fn errand(port: &mut File) -> Result<Errand> {
     };
     read.map_err(|error| format!("read the errand: {error}"))?
         .ok_or_else(|| "there is no errand".to_owned())
+}
+
+/// Makes the machine ready for an errand that comes later: another machine may go on from here, with other
+/// disks. So nothing that was read of these may stay.
+///
+/// # Errors
+/// The kernel refuses a module, or a disk does not appear.
+pub fn make_ready(errand: &Errand, disks: &[PathBuf]) -> Result<()> {
+    let failed = |error: fsdyno_sys::SysError| error.to_string();
+    first_process::credit_entropy(&errand.entropy).map_err(failed)?;
+    load(&errand.modules)?;
+    await_disks(disks.iter().map(PathBuf::as_path))?;
+    caches::sync_all();
+    caches::drop_caches(CacheLevel::All).map_err(failed)
+}
+
+/// Makes a machine that has waited for this errand one of its own, with its own date and random numbers: it
+/// may be one of many that went on from one state.
+///
+/// # Errors
+/// The kernel's.
+pub fn go_on(errand: &Errand) -> Result<()> {
+    let failed = |error: fsdyno_sys::SysError| error.to_string();
+    first_process::credit_entropy(&errand.entropy).map_err(failed)?;
+    first_process::draw_anew().map_err(failed)?;
+    errand.unix_ns.map_or(Ok(()), first_process::set_wall_clock).map_err(failed)
 }
 
 /// Waits until the disks at these paths are there: their drivers find them in their own time.

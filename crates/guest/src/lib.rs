@@ -16,6 +16,8 @@
 //! | [`initramfs`] | what lies in that of a guest |
 //! | [`qemu`] | the command line of QEMU |
 //! | [`machine`] | a guest that runs: what it says, and how it ended |
+//! | [`saved_state`] | guests that go on where a booted one waited |
+//! | [`monitor`] | what QEMU itself is told while it runs |
 //! | [`console`] | what the kernel of the guest said last |
 //! | [`accelerator`] | whether hardware acceleration works |
 //! | [`channel`] | how the errand reaches a guest, and its words this program |
@@ -36,9 +38,11 @@ pub mod kernel;
 pub mod libraries;
 pub mod machine;
 pub mod modules;
+pub mod monitor;
 pub mod package;
 pub mod qemu;
 pub mod rpm;
+pub mod saved_state;
 pub mod virtual_time;
 
 /// A sentence for every error: what failed, on what, what to try.

@@ -9,7 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use fsdyno_model::guest::{self, Errand, Message, Task};
-use fsdyno_sys::{child, process};
+use fsdyno_sys::{child, clock, process};
 
 use crate::channel::Channel;
 use crate::qemu::{Qemu, Spec};
@@ -57,33 +57,58 @@ impl Machine {
         modules: Vec<String>,
         task: Task,
     ) -> Result<Machine> {
+        let Some(_) = spec.shift else {
+            let machine = Machine::waiting(qemu, spec, directory, &[], Stdio::null())?;
+            machine.tell(modules, task)?;
+            return Ok(machine);
+        };
+        let entropy = virtual_time::ENTROPY.to_vec();
+        let errand = Errand { version: guest::VERSION, entropy, unix_ns: None, modules, task };
+        let own = directory.join("initramfs-and-errand");
+        virtual_time::write_initramfs(&spec.initramfs, &own, &errand)?;
+        let spec = Spec { initramfs: own, ..spec.clone() };
+        let (channel, its_end) = Channel::file(directory)?;
+        Machine::launch(qemu, &spec, directory, (channel, its_end), &[], Stdio::null())
+    }
+
+    /// Starts a guest in real time that waits for its errand; QEMU gets `more` arguments, and `stdout` for
+    /// what these speak of.
+    pub(crate) fn waiting(
+        qemu: &Qemu,
+        spec: &Spec,
+        directory: &Path,
+        more: &[&str],
+        stdout: Stdio,
+    ) -> Result<Machine> {
+        Machine::launch(qemu, spec, directory, Channel::socket()?, more, stdout)
+    }
+
+    /// Sends a guest in real time its errand.
+    pub(crate) fn tell(&self, modules: Vec<String>, task: Task) -> Result<()> {
+        let (entropy, unix_ns) = (entropy()?, Some(clock::wall_ns()));
+        self.channel.send(&Errand { version: guest::VERSION, entropy, unix_ns, modules, task });
+        Ok(())
+    }
+
+    fn launch(
+        qemu: &Qemu,
+        spec: &Spec,
+        directory: &Path,
+        (channel, its_end): (Channel, Stdio),
+        more: &[&str],
+        stdout: Stdio,
+    ) -> Result<Machine> {
         let (console, errors) = (directory.join("console"), directory.join("qemu"));
-        let entropy = match spec.shift {
-            None => entropy()?,
-            Some(_) => virtual_time::ENTROPY.to_vec(),
-        };
-        let errand = Errand { version: guest::VERSION, entropy, modules, task };
-        let mut spec = spec.clone();
-        let (channel, its_end) = match spec.shift {
-            None => Channel::socket()?,
-            Some(_) => {
-                let own = directory.join("initramfs-and-errand");
-                virtual_time::write_initramfs(&spec.initramfs, &own, &errand)?;
-                spec.initramfs = own;
-                Channel::file(directory)?
-            }
-        };
         let stderr = File::create(&errors)
             .map_err(|error| format!("create {}: {error}", errors.display()))?;
         let mut command = Command::new(&qemu.path);
-        command.args(spec.arguments(&console)).current_dir("/");
-        command.stdin(its_end).stdout(Stdio::null()).stderr(stderr);
+        command.args(spec.arguments(&console)).args(more).current_dir("/");
+        command.stdin(its_end).stdout(stdout).stderr(stderr);
         process::own_process_group(process::die_with_parent(&mut command));
         let child =
             command.spawn().map_err(|error| format!("start {}: {error}", qemu.path.display()))?;
-        // With it goes our copy of QEMU's end of the port, so that its end is heard.
+        // With it go our copies of QEMU's ends, so that their end is heard.
         drop(command);
-        channel.send(&errand);
         Ok(Machine { child, ended: None, channel, console, errors, heard: Instant::now() })
     }
 

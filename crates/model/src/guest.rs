@@ -1,5 +1,6 @@
 //! What a guest is told and what it answers: frames of [`crate::wire`] over one port. A guest gets one
-//! [`Errand`], does it and powers itself off.
+//! [`Errand`], does it and powers itself off. One whose errand is to wait gets another: in between its state
+//! may be saved, and what goes on from there is another guest.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -13,7 +14,7 @@ use crate::plan::Plan;
 use crate::record::{Role, TrialRecord};
 
 /// Version of what is said over the port.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 /// Name of the port.
 pub const PORT: &str = "fsdyno.trial";
 /// How often a guest says that it is alive, in milliseconds.
@@ -26,6 +27,9 @@ pub struct Errand {
     pub version: u32,
     /// Bytes for the guest's random number generator, which has no source of its own.
     pub entropy: Vec<u8>,
+    /// The date, in nanoseconds since 1970, for a guest that goes on from a saved state.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unix_ns: Option<u64>,
     /// Modules of the kernel to load, in this order, by their paths in the guest.
     pub modules: Vec<String>,
     /// The work.
@@ -38,6 +42,11 @@ pub struct Errand {
 pub enum Task {
     /// Say what the guest is.
     Describe,
+    /// Say that the guest is ready, and wait for another errand.
+    Wait {
+        /// Disks that are to be there by then.
+        disks: Vec<PathBuf>,
+    },
     /// Run one trial.
     Trial(Box<TrialErrand>),
 }
@@ -114,6 +123,8 @@ pub enum Message {
         /// Time since its kernel began, in nanoseconds of its own clock.
         boot_ns: u64,
     },
+    /// It waits for an errand.
+    Ready,
     /// It is alive.
     Heartbeat,
     /// How far the trial is.
@@ -171,6 +182,19 @@ pub struct GuestKernel {
     pub boot_ns: u64,
 }
 
+/// A saved state of a booted guest as the result keeps it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct SavedStateFacts {
+    /// Labels of the targets whose trials started from it.
+    pub targets: Vec<String>,
+    /// Its size in bytes.
+    pub size_bytes: u64,
+    /// XXH3 of it, in hexadecimal digits.
+    pub hash: String,
+    /// How long it took to boot the guest and save its state, in nanoseconds.
+    pub made_ns: u64,
+}
+
 /// A guest as the result keeps it: what its figures depend on besides the host.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct GuestFacts {
@@ -178,6 +202,10 @@ pub struct GuestFacts {
     pub qemu_version: String,
     /// Flags of QEMU, without the paths of a trial.
     pub qemu_flags: Vec<String>,
+    /// Saved states of booted guests that the trials started from, one for each set of modules and disks;
+    /// empty where each trial's guest booted.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub saved_states: Vec<SavedStateFacts>,
     /// The kernels, each once, in the order of the targets that have them.
     #[serde(default)]
     pub kernels: Vec<GuestKernel>,

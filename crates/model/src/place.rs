@@ -141,6 +141,18 @@ pub struct Place {
     pub accelerator: Option<Accelerator>,
     /// Memory of the guest, in bytes.
     pub memory_bytes: u64,
+    /// Whether guests of several trials start from a saved state of a booted one.
+    #[serde(default = "usual_saved_state", skip_serializing_if = "is_usual")]
+    pub saved_state: bool,
+}
+
+fn usual_saved_state() -> bool {
+    true
+}
+
+/// Left out where it is as usual: every byte that a guest in virtual time is told is time.
+fn is_usual(saved_state: &bool) -> bool {
+    *saved_state
 }
 
 impl Default for Place {
@@ -152,6 +164,7 @@ impl Default for Place {
             kernel: None,
             accelerator: None,
             memory_bytes: DEFAULT_MEMORY_BYTES,
+            saved_state: usual_saved_state(),
         }
     }
 }
@@ -206,6 +219,7 @@ impl Place {
             ("kernel", self.kernel != host.kernel),
             ("accelerator", self.accelerator != host.accelerator),
             ("memory", self.memory_bytes != host.memory_bytes),
+            ("saved_state", self.saved_state != host.saved_state),
         ];
         let names = given.into_iter().filter(|(_, is_given)| *is_given);
         let told = names.map(|(name, _)| {
@@ -288,6 +302,8 @@ mod tests {
         let place = Place { kernel: Some(KernelChoice::parse("/k").unwrap()), ..Place::default() };
         assert!(place.errors()[0].contains("--in guest"));
         assert!(Place { kind: Where::Guest, ..place.clone() }.errors().is_empty());
+        let booted = Place { saved_state: false, ..Place::default() };
+        assert!(booted.errors()[0].contains("saved_state is of guests"));
         let small = Place { kind: Where::Guest, memory_bytes: 1, ..place };
         assert!(small.errors()[0].contains("memory"));
     }

@@ -101,6 +101,9 @@ fn place(text: &mut String, place: &Place) {
     if place.memory_bytes != DEFAULT_MEMORY_BYTES {
         field(text, "memory", units::exact_bytes(place.memory_bytes));
     }
+    if !place.saved_state {
+        field(text, "saved_state", false);
+    }
 }
 
 fn target(target: &TargetSpec) -> String {

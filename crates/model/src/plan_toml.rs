@@ -175,6 +175,10 @@ impl Reader<'_> {
             place.shift = read.unwrap_or(place.shift);
             return;
         }
+        if name == "saved_state" {
+            place.saved_state = self.toml.flag(value).unwrap_or(place.saved_state);
+            return;
+        }
         let text = self.toml.text(value);
         match name {
             "where" => {

@@ -9,6 +9,7 @@ use rustix::io::Errno;
 use rustix::ioctl::{self, opcode};
 use rustix::mount::MountFlags;
 use rustix::system::RebootCommand;
+use rustix::time::{ClockId, Timespec};
 
 use crate::error::{Result, SysError};
 
@@ -81,6 +82,33 @@ pub fn credit_entropy(bytes: &[u8]) -> Result<()> {
     let added =
         unsafe { ioctl::ioctl(device.as_fd(), ioctl::Setter::<ADD_ENTROPY, PoolInfo>::new(pool)) };
     added.map_err(|errno| SysError::at_path("ioctl RNDADDENTROPY", path, errno))
+}
+
+/// Has the kernel draw anew from what it was given, at once and not only after a minute: a machine that goes
+/// on from a saved state would draw what others of that state draw. Kernels older than 4.17 cannot.
+///
+/// # Errors
+/// The kernel's: it takes root, and entropy that was credited before.
+pub fn draw_anew() -> Result<()> {
+    let path = Path::new("/dev/urandom");
+    let device = File::open(path).map_err(|error| SysError::from_io("open", path, &error))?;
+    const RESEED: ioctl::Opcode = opcode::none(b'R', 7);
+    // SAFETY: RNDRESEEDCRNG has no argument.
+    let reseeded = unsafe { ioctl::ioctl(device.as_fd(), ioctl::NoArg::<RESEED>::new()) };
+    reseeded.map_err(|errno| SysError::at_path("ioctl RNDRESEEDCRNG", path, errno))
+}
+
+/// Sets the machine's date: nanoseconds since 1970.
+///
+/// # Errors
+/// The kernel's: it takes root.
+pub fn set_wall_clock(unix_ns: u64) -> Result<()> {
+    let time = Timespec {
+        tv_sec: i64::try_from(unix_ns / 1_000_000_000).unwrap_or(i64::MAX),
+        tv_nsec: (unix_ns % 1_000_000_000) as _,
+    };
+    rustix::time::clock_settime(ClockId::Realtime, time)
+        .map_err(|errno| SysError::new("clock_settime", "the date", errno))
 }
 
 /// Has the kernel panic at once, without an error of its own.

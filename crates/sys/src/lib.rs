@@ -30,6 +30,7 @@
 //! | [`first_process`] | what the first process of a virtual machine does |
 //! | [`fuse`] | serve one file from user space, and end a server that hangs |
 //! | [`nbd`] | block devices of the kernel that ask a server in this machine |
+//! | [`pass`] | give an open descriptor to another process |
 //! | [`home`] | where this user's own state, data and cache lie |
 //! | [`kernel`] | kernel, processor, memory and host facts for the record |
 //!
@@ -60,6 +61,7 @@ mod mount_options;
 pub mod nbd;
 mod newcomers;
 pub mod orphans;
+pub mod pass;
 pub mod pressure;
 pub mod process;
 pub mod process_io;

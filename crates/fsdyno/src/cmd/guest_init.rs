@@ -1,5 +1,6 @@
 //! `fsdyno guest-init` (hidden): the first process of a guest. It gets one errand over the port, does it
-//! by the code that the host runs too, answers and switches the machine off.
+//! by the code that the host runs too, answers and switches the machine off. Where it is told to wait, it
+//! gets that errand later, perhaps in a machine that goes on from the state of this one.
 
 use std::fs::File;
 use std::io::Write as _;
@@ -71,7 +72,15 @@ fn serve() -> anyhow::Result<()> {
     let writing = port.try_clone().context("clone the port")?;
     let voice =
         Voice { port: Arc::new(Mutex::new(writing)), is_silent: Arc::new(AtomicBool::new(false)) };
-    let errand = inside::errand(&mut port).map_err(anyhow::Error::msg)?;
+    let mut errand = inside::errand(&mut port).map_err(anyhow::Error::msg)?;
+    while let Task::Wait { disks } = &errand.task {
+        let ready = inside::make_ready(&errand, disks);
+        voice.say(&ready.map_or_else(|error| Message::Failed { error }, |()| Message::Ready));
+        errand = inside::errand(&mut port).map_err(anyhow::Error::msg)?;
+        if let Err(error) = inside::go_on(&errand) {
+            voice.say(&Message::Failed { error });
+        }
+    }
     let hello = Message::Hello { version: guest::VERSION, boot_ns: clock::now_ns() };
     voice.say(&hello);
     let beating = voice.clone();
@@ -103,6 +112,7 @@ fn work(errand: Errand, voice: &Voice) -> anyhow::Result<()> {
             }
             voice.say(&Message::Record(Box::new(record)));
         }
+        Task::Wait { .. } => anyhow::bail!("an errand to wait comes before any other"),
     }
     Ok(())
 }

@@ -147,6 +147,11 @@ pub struct PlaceArgs {
     /// Memory of a guest [default: 1GiB]
     #[arg(long, value_name = "SIZE", value_parser = bytes)]
     pub guest_memory: Option<u64>,
+
+    /// Boot the guest of each trial, instead of starting those of several trials from a saved state of
+    /// a booted one
+    #[arg(long)]
+    pub no_saved_state: bool,
 }
 
 /// Reads a limit in seconds.
@@ -176,6 +181,7 @@ impl PlaceArgs {
         place.kernel = self.kernel.clone().or(place.kernel.take());
         place.accelerator = self.accelerator.or(place.accelerator);
         place.memory_bytes = self.guest_memory.unwrap_or(place.memory_bytes);
+        place.saved_state &= !self.no_saved_state;
         plan.settle_clock();
     }
 }

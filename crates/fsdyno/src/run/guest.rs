@@ -1,8 +1,10 @@
 //! Trials in guests: what is chosen and made once for a run, and whether it works. One trial is in
-//! `trial`, what keeps a target out of a guest in `readiness`, which kernel each target has in `kernels`.
+//! `trial`, what it starts from in `states`, what keeps a target out of a guest in `readiness`, which kernel
+//! each target has in `kernels`.
 
 mod kernels;
 pub mod readiness;
+mod states;
 mod trial;
 mod virtual_time;
 
@@ -19,10 +21,12 @@ use fsdyno_model::environment::Environment;
 use fsdyno_model::guest::{self, GuestFacts, GuestKernel, Message, Task};
 use fsdyno_model::place::{Accelerator, Clock, Measured, Where};
 use fsdyno_model::plan::Plan;
+use fsdyno_model::record::Warning;
 use fsdyno_model::target::TargetSpec;
 use fsdyno_sys::process;
 
 use self::kernels::{KernelParts, Kernels};
+use self::states::States;
 use super::progress;
 use crate::{bad_input, paths};
 
@@ -54,8 +58,11 @@ pub struct Guests {
     modules: Vec<Vec<String>>,
     /// Releases of the kernels, as guests with them told.
     releases: Vec<String>,
+    states: States,
     /// What the guests are, as they told.
     pub environment: Environment,
+    /// What the run has to tell of them.
+    pub warning: Option<Warning>,
 }
 
 /// Finds QEMU, the kernels and their modules.
@@ -92,7 +99,9 @@ impl Parts {
             kernel_of: plan.targets.iter().map(|it| self.kernels.index_of(it, plan)).collect(),
             modules: vec![Vec::new(); plan.targets.len()],
             releases: Vec::new(),
+            states: States::default(),
             environment: Environment::default(),
+            warning: None,
         };
         let mut kernels = Vec::new();
         for (index, parts) in self.kernels.all.iter().enumerate() {
@@ -199,6 +208,7 @@ impl Guests {
         GuestFacts {
             qemu_version: self.qemu.version.clone(),
             qemu_flags: self.specs.first().map(Spec::flags).unwrap_or_default(),
+            saved_states: Vec::new(),
             kernels,
             host: facts,
         }

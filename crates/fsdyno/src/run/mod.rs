@@ -77,6 +77,7 @@ pub fn start(plan: &Plan, options: &RunOptions, store: &mut Store) -> anyhow::Re
     let id = new_identifier();
     let ground = Ground::prepare(&id, plan, options)?;
     let environment = ground.environment(plan, options);
+    let of_guests = ground.guests.iter().filter_map(|guests| guests.warning.clone());
     let run = StoredRun {
         id,
         started_unix_ns: clock::wall_ns(),
@@ -84,7 +85,7 @@ pub fn start(plan: &Plan, options: &RunOptions, store: &mut Store) -> anyhow::Re
         command: options.command.clone(),
         plan: plan.clone(),
         environment,
-        warnings: warning::of_plan(plan),
+        warnings: warning::of_plan(plan).into_iter().chain(of_guests).collect(),
     };
     // That there are few trials is told with the results.
     for warning in run.warnings.iter().filter(|warning| warning.code != "few-trials") {
@@ -144,9 +145,13 @@ impl Ground {
         let ready = readiness_of(plan, options, parts.as_ref())?;
         let workspace = Workspace::open(id, &image_directory(plan), &state, &options.destroy)
             .map_err(anyhow::Error::msg)?;
-        let guests = parts.map(|it| it.prepare(plan, &workspace, options.quiet)).transpose()?;
-        if let Some(guests) = guests.as_ref().filter(|_| !options.quiet) {
-            progress::say(&guests.text());
+        let mut guests = parts.map(|it| it.prepare(plan, &workspace, options.quiet)).transpose()?;
+        if let Some(guests) = &mut guests {
+            if !options.quiet {
+                progress::say(&guests.text());
+            }
+            let is_ready = |target: usize| matches!(ready[target], Readiness::Ready);
+            guests.save_states(plan, &workspace, is_ready).map_err(anyhow::Error::msg)?;
         }
         Ok(Ground { ready, workspace, guests })
     }

@@ -43,6 +43,7 @@ mod refusal;
 mod report;
 mod results_disk;
 mod sandbox;
+mod saved_state;
 mod servers;
 mod tidy;
 mod trace;

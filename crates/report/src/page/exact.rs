@@ -2,6 +2,7 @@
 //! it, and how every trial ended. How it looks is left to the templates.
 
 use fsdyno_model::environment::Environment;
+use fsdyno_model::guest::GuestFacts;
 use fsdyno_model::record::Role;
 use fsdyno_model::result::{RunInfo, RunResult, TargetResult, TrialResult};
 use fsdyno_model::units;
@@ -130,6 +131,7 @@ fn environment(environment: &Environment) -> Vec<Facts> {
             .iter()
             .map(|(ground, measured)| (format!("sequential reads from {ground}"), speed(measured))),
     );
+    machine.extend(environment.guest.as_ref().map(|guest| pair("guests", guests(guest))));
     let facts = |heading: &str, pairs: Pairs| Facts { heading: heading.to_owned(), pairs };
     let named = |map: &std::collections::BTreeMap<String, Option<String>>| {
         map.iter().map(|(name, value)| (name.clone(), text(value))).collect::<Pairs>()
@@ -139,6 +141,16 @@ fn environment(environment: &Environment) -> Vec<Facts> {
     all.push(facts("Settings of the kernel", named(&environment.sysctl)));
     all.retain(|facts| !facts.pairs.is_empty());
     all
+}
+
+/// `QEMU 7.2.22; each trial starts from a saved state of a booted guest`.
+fn guests(guest: &GuestFacts) -> String {
+    let start = if guest.saved_states.is_empty() {
+        "the guest of each trial boots"
+    } else {
+        "each trial starts from a saved state of a booted guest"
+    };
+    format!("QEMU {}; {start}", guest.qemu_version)
 }
 
 fn target(target: &TargetResult) -> Facts {

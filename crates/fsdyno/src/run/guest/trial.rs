@@ -17,6 +17,7 @@ use fsdyno_model::trace::TraceMode;
 use fsdyno_model::units::human_bytes;
 use fsdyno_sys::{clock, file, process};
 
+use super::states::Started;
 use super::{Guests, TICK, readiness, virtual_time};
 use crate::run::schedule::Planned;
 use crate::run::trial::Setting;
@@ -129,15 +130,14 @@ impl Guests {
         let failed = |stage: &str, error: String| Loss::Failed { stage: stage.to_owned(), error };
         let disks = make_disks(plan, planned, directory).map_err(|error| failed("boot", error))?;
         let spec = fsdyno_guest::qemu::Spec { disks, ..self.spec_of(planned.target_index).clone() };
-        let modules = self.modules[planned.target_index].clone();
         let given = errand(plan, planned).map_err(|error| failed("boot", error))?;
         let models = virtual_time::model_names(&given.disks);
         let (started, mut boot_ns) = (Instant::now(), 0);
         let errand_hash = virtual_time::hash(&given);
         let task = Task::Trial(Box::new(given));
         progress(&stage, 0.0);
-        let mut machine = Machine::start(&self.qemu, &spec, directory, modules, task)
-            .map_err(|error| failed("boot", error))?;
+        let begun = self.start(planned.target_index, &spec, directory, task);
+        let Started { mut machine, warning, start } = begun.map_err(Loss::at_start)?;
         let deadline =
             Instant::now() + Duration::from_secs(plan.trial_timeout_s).saturating_add(MARGIN);
         let silence = silence(spec.shift.is_some());
@@ -161,7 +161,10 @@ impl Guests {
                         let times = virtual_time::Times { boot_ns, wall: started.elapsed() };
                         virtual_time::receive(&mut record, errand_hash, times, plan, planned);
                     }
-                    let record = with_disk_facts(record, models);
+                    let mut record = with_disk_facts(record, models);
+                    if spec.shift.is_none() {
+                        add_start(&mut record, start, warning);
+                    }
                     return Ok(self.with_kernel(record, plan, planned.target_index));
                 }
                 Event::Said(Message::Failed { error }) | Event::Garbled(error) => {
@@ -177,12 +180,7 @@ impl Guests {
                 return Err(Loss::TimedOut { stage });
             }
             if machine.silence() > silence {
-                machine.kill();
-                let last = console::last_lines(&console::read(machine.console()));
-                let last = if last.is_empty() { last } else { format!("; console: {last}") };
-                let error =
-                    format!("the guest hangs: it said nothing for {} s{last}", silence.as_secs());
-                return Err(failed(&stage, error));
+                return Err(failed(&stage, end_hanging(&mut machine, silence)));
             }
         }
     }
@@ -202,7 +200,31 @@ impl Guests {
     }
 }
 
+/// Kills a guest that hangs; says so.
+fn end_hanging(machine: &mut Machine, silence: Duration) -> String {
+    machine.kill();
+    let last = console::last_lines(&console::read(machine.console()));
+    let last = if last.is_empty() { last } else { format!("; console: {last}") };
+    format!("the guest hangs: it said nothing for {} s{last}", silence.as_secs())
+}
+
+/// Notes how the guest of a trial began.
+fn add_start(record: &mut TrialRecord, start: &str, warning: Option<Warning>) {
+    record.facts.device.insert("guest_start".to_owned(), start.to_owned());
+    record.warnings.extend(warning);
+}
+
 impl Loss {
+    /// A guest that did not start.
+    fn at_start(error: String) -> Loss {
+        let stage = "boot".to_owned();
+        if process::interrupted() {
+            Loss::Interrupted { stage }
+        } else {
+            Loss::Failed { stage, error }
+        }
+    }
+
     fn outcome(self, limit_s: u64) -> Outcome {
         match self {
             Loss::Failed { stage, error } => Outcome::Failed { stage, error },
@@ -229,11 +251,11 @@ fn errand(plan: &Plan, planned: &Planned) -> Result<TrialErrand, String> {
     };
     if let Ground::Fresh(fresh) = &mut plan.targets[planned.target_index].ground {
         for (number, device) in fresh.leaves_mut().enumerate() {
-            let mut path = PathBuf::from(if is_virtual {
-                format!("/dev/pmem{number}")
+            let mut path = if is_virtual {
+                PathBuf::from(format!("/dev/pmem{number}"))
             } else {
-                format!("/dev/vd{}", disk_letter(number))
-            });
+                inside_path(number)
+            };
             if let DeviceSpec::Emulated { model, .. } = device {
                 let size_bytes = sizes.get(number).copied().unwrap_or_default();
                 let disk = virtual_time::served(model, size_bytes, path, number)?;
@@ -261,9 +283,9 @@ fn silence(is_virtual: bool) -> Duration {
     given.map_or(if is_virtual { VIRTUAL_SILENCE } else { SILENCE }, Duration::from_secs)
 }
 
-/// The letter by which the kernel calls a disk; there are fewer of them than letters.
-fn disk_letter(number: usize) -> char {
-    ('a'..='z').nth(number).unwrap_or('z')
+/// What a guest in real time calls a disk; there are fewer of them than letters.
+pub(super) fn inside_path(number: usize) -> PathBuf {
+    PathBuf::from(format!("/dev/vd{}", ('a'..='z').nth(number).unwrap_or('z')))
 }
 
 /// Makes the disks, files full of holes, in a directory that is this user's alone.
@@ -275,15 +297,21 @@ fn make_disks(plan: &Plan, planned: &Planned, directory: &Path) -> Result<Vec<Pa
     let Ground::Fresh(fresh) = &plan.targets[planned.target_index].ground else {
         return Err("a directory cannot be reached from a guest".to_owned());
     };
-    let disks = (1..).zip(readiness::disks(fresh, plan)).map(|(number, (_, size_bytes))| {
+    let sizes = readiness::disks(fresh, plan).map(|(_, size)| virtual_time::disk_size(plan, size));
+    make_images(&sizes.collect::<Vec<u64>>(), directory)
+}
+
+/// Makes files full of holes, of these sizes in bytes, below `directory`.
+pub(super) fn make_images(sizes: &[u64], directory: &Path) -> Result<Vec<PathBuf>, String> {
+    let images = (1..).zip(sizes).map(|(number, size_bytes)| {
         let path = directory.join(format!("disk{number}.img"));
         let opened = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path);
         opened
-            .and_then(|file| file.set_len(virtual_time::disk_size(plan, size_bytes)))
+            .and_then(|file| file.set_len(*size_bytes))
             .map_err(|error| format!("make {}: {error}", path.display()))?;
         Ok(path)
     });
-    disks.collect()
+    images.collect()
 }
 
 /// What a guest cannot know of its disks; `models` are the names of those that are served in it.
