@@ -114,6 +114,7 @@ mod tests {
         let errand = Errand {
             version: 1,
             entropy: ENTROPY.to_vec(),
+            unix_ns: None,
             modules: Vec::new(),
             task: fsdyno_model::guest::Task::Describe,
         };

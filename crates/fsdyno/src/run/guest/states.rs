@@ -75,6 +75,9 @@ fn is_wanted(plan: &Plan) -> bool {
 impl Guests {
     /// Makes the states from which the trials of the targets start that are `ready`. Where one cannot be made,
     /// there is none, and a warning: trials that boot are not put beside others that do not.
+    ///
+    /// # Errors
+    /// It was interrupted.
     pub fn save_states(
         &mut self,
         plan: &Plan,
