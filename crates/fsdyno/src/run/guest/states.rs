@@ -89,6 +89,10 @@ impl Guests {
         }
         let begun = Instant::now();
         self.states = self.kinds(plan, workspace.directory(), is_ready);
+        let count = self.states.kinds.len();
+        if count > 1 && !self.quiet {
+            progress::say(&format!("saving the states of {count} booted guests"));
+        }
         match self.save_all(plan) {
             Ok(facts) if facts.is_empty() => {}
             Ok(facts) => {
