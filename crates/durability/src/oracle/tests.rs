@@ -156,9 +156,22 @@ fn links_may_be_there_together() {
     assert_judged(&history, 3, &[("a", 1, Vec::new())], Some(Promise::NameKept));
 }
 
+/// fsync(2) of a directory does not speak of the names of its files in other directories.
+#[test]
+fn a_name_by_a_link_holds_a_file_only_where_links_are_in_order() {
+    let link = Deed::Link { from: "d/a".to_owned(), to: "e/b".to_owned() };
+    let unlink = Deed::Unlink { name: "d/a".to_owned() };
+    let history = history(vec![create("a", 1), directory(), link, unlink]);
+    assert_judged(&history, 4, &[], None);
+    let ordered = Promises { ordered_links: true, ..MANUAL };
+    let broken = judge(&history, &tree(&[]), 4, Rules { seed: SEED, promises: ordered });
+    assert_eq!(broken.first().map(|one| one.promise), Some(Promise::RenameAtomic), "{broken:?}");
+}
+
 #[test]
 fn what_a_filesystem_documents_counts_too() {
-    let promises = Promises { names_by_file_fsync: true, replace_by_rename: true };
+    let promises =
+        Promises { names_by_file_fsync: true, replace_by_rename: true, ordered_links: true };
     let rules = Rules { promises, ..RULES };
     let history = history(vec![
         create("a", 1),
@@ -181,7 +194,8 @@ fn what_a_filesystem_documents_counts_too() {
 /// ext4 lost a name after `fdatasync` once in some hundred cuts, and may.
 #[test]
 fn a_name_is_promised_by_fsync_and_not_by_fdatasync() {
-    let promises = Promises { names_by_file_fsync: true, replace_by_rename: false };
+    let promises =
+        Promises { names_by_file_fsync: true, replace_by_rename: false, ordered_links: true };
     let rules = Rules { promises, ..RULES };
     let data_only = |data_only| Deed::Fsync { file: 1, data_only };
     for (last, expected) in [(true, None), (false, Some(Promise::NameKept))] {

@@ -202,10 +202,14 @@ impl<'h> Timeline<'h> {
         promised.into_iter().filter(|(file, floor)| self.always_named(*file, *floor)).collect()
     }
 
-    /// Whether `file` has had a name at all times from `floor` on.
+    /// Whether `file` has had a name at all times from `floor` on. Names by links after `floor` count only
+    /// where links are kept in their order: nothing has made such a name durable.
     fn always_named(&self, file: FileId, floor: u32) -> bool {
-        let spans: BTreeSet<(u32, u32)> =
-            self.changes.keys().flat_map(|name| self.spans(name, file)).collect();
+        let counts = |(from, _): &(u32, u32)| {
+            *from <= floor || self.promises.ordered_links || !self.is_link(*from)
+        };
+        let spans = self.changes.keys().flat_map(|name| self.spans(name, file));
+        let spans: BTreeSet<(u32, u32)> = spans.filter(counts).collect();
         let mut covered = floor;
         for (from, to) in spans {
             if from <= covered && to > covered {
@@ -213,6 +217,12 @@ impl<'h> Timeline<'h> {
             }
         }
         covered == u32::MAX
+    }
+
+    fn is_link(&self, number: u32) -> bool {
+        let index = (number as usize).checked_sub(1);
+        let operation = index.and_then(|index| self.history.operations.get(index));
+        operation.is_some_and(|operation| matches!(operation.deed, Deed::Link { .. }))
     }
 
     /// The operation by which `file` took, under `name`, the place of another right after it was made
