@@ -21,7 +21,8 @@ const PORTS: &str = "/sys/class/virtio-ports";
 /// How long the port, or a disk, may take to appear.
 const PORT_PATIENCE: Duration = Duration::from_secs(30);
 
-/// Makes the machine ready and opens the port.
+/// Makes the machine ready and opens the port: that of virtio, or the serial line that the kernel's command
+/// line names.
 ///
 /// # Errors
 /// Something that the machine should have is missing.
@@ -31,6 +32,9 @@ pub fn begin() -> Result<File> {
         .map_err(|error| format!("read {BOOT_MODULES}: {error}"))?;
     let modules: Vec<String> = list.lines().map(str::to_owned).collect();
     load(&modules)?;
+    if let Some(line) = std::env::var_os(guest::LINE_VARIABLE) {
+        return first_process::open_serial(Path::new(&line)).map_err(|error| error.to_string());
+    }
     let end = Instant::now() + PORT_PATIENCE;
     loop {
         if let Some(node) = port_node() {

@@ -1,5 +1,5 @@
 //! Disposable virtual machines, made without root: a kernel, the modules and programs that one trial
-//! needs, and QEMU around them. What a trial is, is left to the caller; what is said over the port is in
+//! needs, and QEMU or User-Mode Linux around them. What a trial is, is left to the caller; what is said over the port is in
 //! [`fsdyno_model::guest`].
 //!
 //! | module | answers |
@@ -15,6 +15,8 @@
 //! | [`cpio`] | the archive that an initial file system is |
 //! | [`initramfs`] | what lies in that of a guest |
 //! | [`qemu`] | the command line of QEMU |
+//! | [`uml`] | User-Mode Linux, and its command line |
+//! | [`front`] | what carries a guest out: one of the two |
 //! | [`machine`] | a guest that runs: what it says, and how it ended |
 //! | [`saved_state`] | guests that go on where a booted one waited |
 //! | [`monitor`] | what QEMU itself is told while it runs |
@@ -31,6 +33,7 @@ pub mod console;
 pub mod cpio;
 pub mod elf;
 pub mod fetch;
+pub mod front;
 pub mod image;
 pub mod initramfs;
 pub mod inside;
@@ -43,6 +46,7 @@ pub mod package;
 pub mod qemu;
 pub mod rpm;
 pub mod saved_state;
+pub mod uml;
 pub mod virtual_time;
 
 /// A sentence for every error: what failed, on what, what to try.

@@ -1,21 +1,23 @@
-//! A guest that runs: QEMU as a child that dies with this process, the errand that it is given, what it
-//! says, how it ended. What its answers mean is left to the caller.
+//! A guest that runs: QEMU or User-Mode Linux as a child that dies with this process, the errand that it is
+//! given, what it says, how it ended. What its answers mean is left to the caller.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, ExitStatus, Stdio};
 use std::sync::mpsc::RecvTimeoutError;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use fsdyno_model::guest::{self, Errand, Message, Task};
-use fsdyno_sys::{child, clock, process};
+use fsdyno_sys::process::{self, Signal};
+use fsdyno_sys::{child, clock};
 
 use crate::channel::Channel;
-use crate::qemu::{Qemu, Spec};
+use crate::front::Front;
+use crate::qemu::Spec;
 use crate::{Result, console, virtual_time};
 
-/// How long QEMU may take to end by itself once its guest has said all.
+/// How long a guest may take to end by itself once it has said all.
 const GRACE: Duration = Duration::from_secs(10);
 /// Bytes for the guest's random number generator.
 const ENTROPY_BYTES: usize = 64;
@@ -36,6 +38,8 @@ pub enum Event {
 /// A guest that runs. Dropping it kills it.
 #[derive(Debug)]
 pub struct Machine {
+    /// Name of what carries it out.
+    front: &'static str,
     child: Child,
     ended: Option<ExitStatus>,
     channel: Channel,
@@ -45,42 +49,45 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// Starts a guest with an errand. `directory` is private to this guest and holds what QEMU writes. Call
-    /// it from a thread that lives as long as the guest: the kernel kills QEMU with that thread.
+    /// Starts a guest with an errand. `directory` is private to this guest and holds its disks and what is written
+    /// for it. Call it from a thread that lives as long as the guest: the kernel ends it with that thread.
     ///
     /// # Errors
-    /// QEMU cannot be started, or takes in nothing.
+    /// It cannot be started, or takes in nothing.
     pub fn start(
-        qemu: &Qemu,
+        front: &Front,
         spec: &Spec,
         directory: &Path,
         modules: Vec<String>,
         task: Task,
     ) -> Result<Machine> {
-        let Some(_) = spec.shift else {
-            let machine = Machine::waiting(qemu, spec, directory, &[], Stdio::null())?;
+        if !front.has_file(spec) {
+            let machine = Machine::waiting(front, spec, directory, &[], Stdio::null())?;
             machine.tell(modules, task)?;
             return Ok(machine);
+        }
+        let entropy = match spec.shift {
+            None => entropy()?,
+            Some(_) => virtual_time::ENTROPY.to_vec(),
         };
-        let entropy = virtual_time::ENTROPY.to_vec();
         let errand = Errand { version: guest::VERSION, entropy, unix_ns: None, modules, task };
         let own = directory.join("initramfs-and-errand");
         virtual_time::write_initramfs(&spec.initramfs, &own, &errand)?;
         let spec = Spec { initramfs: own, ..spec.clone() };
-        let (channel, its_end) = Channel::file(directory)?;
-        Machine::launch(qemu, &spec, directory, (channel, its_end), &[], Stdio::null())
+        let channel = Channel::file(directory)?;
+        Machine::launch(front, &spec, directory, channel, &[], Stdio::null())
     }
 
     /// Starts a guest in real time that waits for its errand; QEMU gets `more` arguments, and `stdout` for
     /// what these speak of.
     pub(crate) fn waiting(
-        qemu: &Qemu,
+        front: &Front,
         spec: &Spec,
         directory: &Path,
         more: &[&str],
         stdout: Stdio,
     ) -> Result<Machine> {
-        Machine::launch(qemu, spec, directory, Channel::socket()?, more, stdout)
+        Machine::launch(front, spec, directory, Channel::socket()?, more, stdout)
     }
 
     /// Sends a guest in real time its errand.
@@ -91,25 +98,25 @@ impl Machine {
     }
 
     fn launch(
-        qemu: &Qemu,
+        front: &Front,
         spec: &Spec,
         directory: &Path,
         (channel, its_end): (Channel, Stdio),
         more: &[&str],
         stdout: Stdio,
     ) -> Result<Machine> {
-        let (console, errors) = (directory.join("console"), directory.join("qemu"));
+        let (console, errors) = (directory.join("console"), directory.join("errors"));
         let stderr = File::create(&errors)
             .map_err(|error| format!("create {}: {error}", errors.display()))?;
-        let mut command = Command::new(&qemu.path);
-        command.args(spec.arguments(&console)).args(more).current_dir("/");
-        command.stdin(its_end).stdout(stdout).stderr(stderr);
-        process::own_process_group(process::die_with_parent(&mut command));
-        let child =
-            command.spawn().map_err(|error| format!("start {}: {error}", qemu.path.display()))?;
+        let mut command = front.command(spec, directory, &console, (its_end, stdout), more)?;
+        command.stderr(stderr);
+        let child = command.spawn().map_err(|error| {
+            format!("start {}: {error}", Path::new(command.get_program()).display())
+        })?;
         // With it go our copies of QEMU's ends, so that their end is heard.
         drop(command);
-        Ok(Machine { child, ended: None, channel, console, errors, heard: Instant::now() })
+        let (front, heard) = (front.name(), Instant::now());
+        Ok(Machine { front, child, ended: None, channel, console, errors, heard })
     }
 
     /// What the guest says next, within `patience`.
@@ -121,16 +128,24 @@ impl Machine {
             }
             Ok(Err(error)) => Event::Garbled(error.to_string()),
             Err(RecvTimeoutError::Timeout) => {
-                if self.ended.is_none() {
-                    self.ended = self.child.try_wait().ok().flatten();
-                }
-                if self.ended.is_some() {
+                if self.has_ended() {
                     self.channel.writer_ended();
                 }
                 Event::Nothing
             }
             Err(RecvTimeoutError::Disconnected) => Event::Closed,
         }
+    }
+
+    /// Whether it has ended; what it left behind, killed from outside, ends with it.
+    fn has_ended(&mut self) -> bool {
+        if self.ended.is_none() {
+            self.ended = self.child.try_wait().ok().flatten();
+            if self.ended.is_some() {
+                let _ = process::kill_group(self.child.id(), Signal::KILL);
+            }
+        }
+        self.ended.is_some()
     }
 
     /// For how long it has said nothing.
@@ -143,15 +158,12 @@ impl Machine {
     /// order.
     pub fn finish(&mut self) -> Option<String> {
         let end = Instant::now() + GRACE;
-        while self.ended.is_none() && Instant::now() < end {
-            match self.child.try_wait() {
-                Ok(Some(status)) => self.ended = Some(status),
-                _ => thread::sleep(Duration::from_millis(5)),
-            }
+        while !self.has_ended() && Instant::now() < end {
+            thread::sleep(Duration::from_millis(5));
         }
         let Some(status) = self.ended else {
             self.kill();
-            return Some("QEMU did not end".to_owned());
+            return Some(format!("{} did not end", self.front));
         };
         if status.success() {
             return None;
@@ -160,7 +172,8 @@ impl Machine {
         let how =
             child::how_ended(status.code(), std::os::unix::process::ExitStatusExt::signal(&status));
         let words = child::last_words("", &words);
-        Some(format!("QEMU: {how}{}{words}", if words.is_empty() { "" } else { ": " }))
+        let colon = if words.is_empty() { "" } else { ": " };
+        Some(format!("{}: {how}{colon}{words}", self.front))
     }
 
     /// Why it ended before it had said all.
@@ -182,9 +195,10 @@ impl Machine {
         &self.console
     }
 
-    /// Kills it at once. Doing it again does nothing.
+    /// Kills it at once, with all its processes. Doing it again does nothing.
     pub fn kill(&mut self) {
         if self.ended.is_none() {
+            let _ = process::kill_group(self.child.id(), Signal::KILL);
             let _ = self.child.kill();
             self.ended = self.child.wait().ok();
         }

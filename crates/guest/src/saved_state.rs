@@ -21,9 +21,10 @@ use serde_json::json;
 use xxhash_rust::xxh3::Xxh3Default;
 
 use crate::Result;
+use crate::front::Front;
 use crate::machine::{Event, Machine};
 use crate::monitor::{self, Monitor};
-use crate::qemu::{Qemu, Spec};
+use crate::qemu::Spec;
 
 /// Unit of reading and writing a state.
 const CHUNK_BYTES: usize = 1 << 20;
@@ -41,7 +42,7 @@ const INCOMING: [&str; 2] = ["-incoming", "fd:1"];
 #[derive(Debug, Clone, Copy)]
 pub struct Making<'a> {
     /// QEMU.
-    pub qemu: &'a Qemu,
+    pub front: &'a Front,
     /// The machine, in real time.
     pub spec: &'a Spec,
     /// Private to this guest; holds what QEMU writes.
@@ -134,7 +135,7 @@ impl SavedState {
 
 impl Making<'_> {
     fn start(&self, more: &[&str], stdout: Stdio) -> Result<Machine> {
-        Machine::waiting(self.qemu, self.spec, self.directory, more, stdout)
+        Machine::waiting(self.front, self.spec, self.directory, more, stdout)
     }
 
     /// Waits until the guest has said something.

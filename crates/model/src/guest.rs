@@ -17,6 +17,9 @@ use crate::record::{Role, TrialRecord};
 pub const VERSION: u32 = 2;
 /// Name of the port.
 pub const PORT: &str = "fsdyno.trial";
+/// Word of the kernel's command line, and so of the first process's environment, that names the serial line
+/// which is the port where there is no virtio.
+pub const LINE_VARIABLE: &str = "FSDYNO_PORT";
 /// How often a guest says that it is alive, in milliseconds.
 pub const HEARTBEAT_MS: u64 = 500;
 
@@ -170,7 +173,7 @@ pub struct GuestKernel {
     pub release: Option<String>,
     /// Its build, as `uname -v`.
     pub version: Option<String>,
-    /// The image.
+    /// The image; of User-Mode Linux its program.
     pub image: String,
     /// XXH3 of the image, in hexadecimal digits.
     pub hash: String,
@@ -178,7 +181,7 @@ pub struct GuestKernel {
     pub initramfs_hash: String,
     /// Size of the initial file system in bytes.
     pub initramfs_bytes: u64,
-    /// From the start of QEMU until a guest answered, at the start of the run, in nanoseconds.
+    /// From the start of QEMU, or of User-Mode Linux, until a guest answered, at the start of the run, in nanoseconds.
     pub boot_ns: u64,
 }
 
@@ -198,14 +201,17 @@ pub struct SavedStateFacts {
 /// A guest as the result keeps it: what its figures depend on besides the host.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct GuestFacts {
-    /// Version of QEMU.
-    pub qemu_version: String,
+    /// Version of QEMU; null in User-Mode Linux.
+    pub qemu_version: Option<String>,
     /// Flags of QEMU, without the paths of a trial.
     pub qemu_flags: Vec<String>,
     /// Saved states of booted guests that the trials started from, one for each set of modules and disks;
     /// empty where each trial's guest booted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub saved_states: Vec<SavedStateFacts>,
+    /// Arguments of User-Mode Linux, without the names of a trial's disks; none with QEMU.
+    #[serde(default)]
+    pub uml_arguments: Vec<String>,
     /// The kernels, each once, in the order of the targets that have them.
     #[serde(default)]
     pub kernels: Vec<GuestKernel>,

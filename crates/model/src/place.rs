@@ -13,6 +13,10 @@ pub const DEFAULT_MEMORY_BYTES: u64 = 1 << 30;
 /// Least memory of a guest, in bytes: the kernel, the programs and a page cache.
 pub const MIN_MEMORY_BYTES: u64 = 256 << 20;
 
+/// Why no kernel can be chosen there.
+pub const UML_KERNEL_ERROR: &str = "User-Mode Linux is a kernel of its own and boots no other: leave out \
+     --kernel and @kernel=, or take --in guest";
+
 /// Greatest shift: an instruction of 1 µs.
 pub const MAX_SHIFT: u8 = 10;
 
@@ -27,11 +31,23 @@ pub enum Where {
     Host,
     /// In a virtual machine that is made for each trial.
     Guest,
+    /// Under User-Mode Linux, a kernel that runs as a process, started for each trial.
+    Uml,
 }
 
 impl Where {
     /// The words, in the order of the variants.
-    pub const WORDS: [&str; 2] = ["host", "guest"];
+    pub const WORDS: [&str; 3] = ["host", "guest", "uml"];
+
+    /// Its word.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Where::Host => "host",
+            Where::Guest => "guest",
+            Where::Uml => "uml",
+        }
+    }
 
     /// Reads one of [`Where::WORDS`].
     ///
@@ -41,7 +57,8 @@ impl Where {
         match text {
             "host" => Ok(Where::Host),
             "guest" => Ok(Where::Guest),
-            _ => Err(format!("`{text}` is no place to run in: write host or guest")),
+            "uml" => Ok(Where::Uml),
+            _ => Err(format!("`{text}` is no place to run in: write host, guest or uml")),
         }
     }
 }
@@ -170,10 +187,16 @@ impl Default for Place {
 }
 
 impl Place {
-    /// Whether trials run in guests.
+    /// Whether trials run in guests, be they of QEMU or User-Mode Linux.
     #[must_use]
     pub fn is_guest(&self) -> bool {
-        self.kind == Where::Guest
+        self.kind != Where::Host
+    }
+
+    /// Whether guests are User-Mode Linux.
+    #[must_use]
+    pub fn is_uml(&self) -> bool {
+        self.kind == Where::Uml
     }
 
     /// Whether figures are times of a guest that counts its instructions.
@@ -191,6 +214,9 @@ impl Place {
     /// What contradicts itself: settings of guests where trials run on the host, too little memory.
     #[must_use]
     pub fn errors(&self) -> Vec<String> {
+        if self.is_uml() {
+            return self.uml_errors();
+        }
         let mut errors = Vec::new();
         if self.is_virtual() && self.accelerator == Some(Accelerator::Kvm) {
             errors.push(
@@ -202,10 +228,7 @@ impl Place {
             errors.push("a shift is of virtual time: add --clock virtual".to_owned());
         }
         if self.is_guest() {
-            let needed = crate::units::human_bytes(MIN_MEMORY_BYTES);
-            let short = self.memory_bytes < MIN_MEMORY_BYTES;
-            let told = format!("a guest needs at least {needed} of memory");
-            errors.extend(short.then_some(told));
+            errors.extend(self.memory_error());
             return errors;
         }
         if self.is_virtual() {
@@ -228,6 +251,41 @@ impl Place {
         errors.extend(told);
         errors
     }
+
+    fn memory_error(&self) -> Option<String> {
+        let needed = crate::units::human_bytes(MIN_MEMORY_BYTES);
+        let is_short = self.memory_bytes < MIN_MEMORY_BYTES;
+        is_short.then(|| format!("a guest needs at least {needed} of memory"))
+    }
+
+    /// What User-Mode Linux cannot do, which is a kernel of its own and no emulator.
+    fn uml_errors(&self) -> Vec<String> {
+        let mut errors = Vec::new();
+        if self.kernel.is_some() {
+            errors.push(UML_KERNEL_ERROR.to_owned());
+        }
+        if self.accelerator.is_some() {
+            errors.push(
+                "User-Mode Linux is a process of this machine, which nothing accelerates: leave out \
+                 --accelerator, or take --in guest"
+                    .to_owned(),
+            );
+        }
+        if self.is_virtual() {
+            errors.push(
+                "User-Mode Linux counts no instructions, so that it has no virtual time: leave out \
+                 --clock virtual, or take --in guest"
+                    .to_owned(),
+            );
+        } else if self.shift != 0 {
+            errors.push(
+                "a shift is of virtual time, which User-Mode Linux has not: leave it out"
+                    .to_owned(),
+            );
+        }
+        errors.extend(self.memory_error());
+        errors
+    }
 }
 
 /// Where a trial ran, by whose clock: figures of different kinds are never compared.
@@ -240,7 +298,7 @@ pub struct Measured {
     pub place: Where,
     /// Whose time its figures are.
     pub clock: Clock,
-    /// What carried out the guest's instructions; null on the host.
+    /// What carried out the guest's instructions; null on the host and in User-Mode Linux.
     pub accelerator: Option<Accelerator>,
     /// An instruction takes 2 to this power nanoseconds of virtual time; null in real time.
     #[serde(default)]
@@ -258,6 +316,7 @@ impl fmt::Display for Measured {
             (Where::Host, _) => f.write_str("on the host"),
             (Where::Guest, Some(accelerator)) => write!(f, "in a guest ({})", accelerator.word()),
             (Where::Guest, None) => f.write_str("in a guest"),
+            (Where::Uml, _) => f.write_str("in User-Mode Linux"),
         }
     }
 }
@@ -283,6 +342,7 @@ mod tests {
         for word in Where::WORDS {
             let place = Where::parse(word).unwrap();
             assert_eq!(serde_json::to_string(&place).unwrap(), format!("\"{word}\""));
+            assert_eq!(place.word(), word);
         }
         for word in Accelerator::WORDS {
             assert_eq!(Accelerator::parse(word).unwrap().word(), word);
@@ -309,6 +369,24 @@ mod tests {
     }
 
     #[test]
+    fn user_mode_linux_chooses_nothing() {
+        let plain = Place { kind: Where::Uml, ..Place::default() };
+        assert!(plain.errors().is_empty() && plain.is_guest());
+        let kernel = Some(KernelChoice::parse("6.12").unwrap());
+        let all = Place {
+            kernel,
+            accelerator: Some(Accelerator::Tcg),
+            clock: Clock::Virtual,
+            memory_bytes: 1,
+            ..plain
+        };
+        let told = all.errors().join("\n");
+        for words in ["boots no other", "nothing accelerates", "counts no instructions", "memory"] {
+            assert!(told.contains(words), "{told}");
+        }
+    }
+
+    #[test]
     fn virtual_time_needs_guests_that_are_emulated() {
         let place = Place { clock: Clock::Virtual, shift: 2, ..Place::default() };
         assert!(place.errors()[0].contains("--in guest"));
@@ -325,7 +403,9 @@ mod tests {
         let guest = |accelerator| Measured { place: Where::Guest, accelerator, ..host };
         let tcg = guest(Some(Accelerator::Tcg));
         assert_eq!(refusal(("a", tcg), ("b", tcg)), None);
-        for other in [host, guest(Some(Accelerator::Kvm))] {
+        let uml = Measured { place: Where::Uml, ..host };
+        assert_eq!(uml.to_string(), "in User-Mode Linux");
+        for other in [host, guest(Some(Accelerator::Kvm)), uml] {
             let told = refusal(("a", other), ("b", tcg)).unwrap();
             assert!(told.contains("b in a guest (tcg)"), "{told}");
         }

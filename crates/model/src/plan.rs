@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::diagnostic::Diagnostic;
 use crate::info::Names;
 use crate::ladder::Ladder;
-use crate::place::Place;
+use crate::place::{Place, UML_KERNEL_ERROR};
 use crate::published::Published;
 use crate::stop::StopRule;
 use crate::target::{DeviceSpec, FreshSpec, Ground, TargetSpec};
@@ -164,6 +164,9 @@ impl Plan {
                 target.label
             )
         }));
+        let is_uml = self.place.is_uml();
+        let of_kernels = self.targets.iter().filter(|target| is_uml && target.kernel().is_some());
+        errors.extend(of_kernels.map(|target| format!("{}: {UML_KERNEL_ERROR}", target.label)));
         if self.place.is_guest() && self.trace == TraceMode::All {
             errors.push("what guests do is not traced: leave out --trace all".to_owned());
         }

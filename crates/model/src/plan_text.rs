@@ -87,7 +87,7 @@ fn place(text: &mut String, place: &Place) {
     if !place.is_guest() {
         return;
     }
-    field(text, "where", "guest");
+    field(text, "where", place.kind.word());
     if place.is_virtual() {
         field(text, "clock", "virtual");
         field(text, "shift", i64::from(place.shift));

@@ -1,14 +1,17 @@
 //! What the first process of a machine does that has no other: the kernel's own filesystems, modules,
 //! entropy, power. Which modules, and in which order, is the caller's business.
 
-use std::fs::{self, File};
+use std::fs::{self, File, OpenOptions};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
 use rustix::fd::AsFd;
+use rustix::fs::OFlags;
 use rustix::io::Errno;
 use rustix::ioctl::{self, opcode};
 use rustix::mount::MountFlags;
 use rustix::system::RebootCommand;
+use rustix::termios::{OptionalActions, tcgetattr, tcsetattr};
 use rustix::time::{ClockId, Timespec};
 
 use crate::error::{Result, SysError};
@@ -54,6 +57,24 @@ pub fn load_module(path: &Path) -> Result<()> {
         Ok(()) | Err(Errno::EXIST) => Ok(()),
         Err(errno) => Err(SysError::at_path("finit_module", path, errno)),
     }
+}
+
+/// Opens a serial line for bytes that pass as they are.
+///
+/// # Errors
+/// The kernel's: it is not there, or no serial line.
+pub fn open_serial(path: &Path) -> Result<File> {
+    let options = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .custom_flags(OFlags::NOCTTY.bits() as i32)
+        .open(path);
+    let line = options.map_err(|error| SysError::from_io("open", path, &error))?;
+    let failed = |errno| SysError::at_path("set the serial line", path, errno);
+    let mut settings = tcgetattr(&line).map_err(failed)?;
+    settings.make_raw();
+    tcsetattr(&line, OptionalActions::Now, &settings).map_err(failed)?;
+    Ok(line)
 }
 
 /// The argument of `RNDADDENTROPY` with as many bytes as are ever given at once.
@@ -142,6 +163,7 @@ mod tests {
     fn this_machine_is_left_alone() {
         assert!(!is_first_process());
         assert_eq!(power_off().unwrap_err().errno, Errno::PERM);
+        assert_eq!(open_serial(Path::new("/dev/null")).unwrap_err().errno, Errno::NOTTY);
         assert_eq!(load_module(Path::new("/no/such.ko")).unwrap_err().errno, Errno::NOENT);
     }
 }

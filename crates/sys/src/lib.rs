@@ -13,6 +13,7 @@
 //! | [`mount`] | mount, unmount, and read back what is mounted with which options |
 //! | [`block`] | what a block device is, who uses it, how its queue is set |
 //! | [`counters`] | what a block device has read, written, discarded and flushed |
+//! | [`confine`] | children on one processor alone, that leave no image of their memory |
 //! | [`cpu`] | who burnt processor time: this process, its children, the whole machine |
 //! | [`kthreads`] | what the kernel's own threads burnt, by name |
 //! | [`process_times`] | what descendants, the starter and all other processes burnt |
@@ -43,6 +44,7 @@ pub mod caches;
 pub mod calls;
 pub mod child;
 pub mod clock;
+pub mod confine;
 pub mod counters;
 pub mod cpu;
 pub mod descriptors;

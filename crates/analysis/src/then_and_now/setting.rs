@@ -37,13 +37,14 @@ fn place(plan: &Plan, published: &Published, environment: &Environment) -> Strin
     let measured = match (environment.measured.place, environment.measured.clock) {
         (_, Clock::Virtual) => "in virtual time",
         (Where::Guest, Clock::Real) => "in guests, in real time",
+        (Where::Uml, Clock::Real) => "in User-Mode Linux, in real time",
         (Where::Host, Clock::Real) => "on this machine, in real time",
     };
     let mut kinds: Vec<String> = Vec::new();
     for device in devices(plan) {
         let kind = match device {
             DeviceSpec::Emulated { model, .. } => format!("an emulated disk ({model})"),
-            DeviceSpec::LoopImage { .. } if environment.measured.place == Where::Guest => {
+            DeviceSpec::LoopImage { .. } if environment.measured.place != Where::Host => {
                 "disks of guests, without latency".to_owned()
             }
             DeviceSpec::LoopImage { .. } => "images".to_owned(),
@@ -78,7 +79,7 @@ fn regime(
     };
     let data = trials.iter().map(written).max().filter(|bytes| *bytes > 0)?;
     let held =
-        if environment.measured.place == Where::Guest { published.input_mib * MIB } else { 0 };
+        if environment.measured.place != Where::Host { published.input_mib * MIB } else { 0 };
     let memory = environment.memory_bytes?.saturating_sub(held).max(1);
     let machine = published.machines.first()?;
     let (now, then) = (data as f64 / memory as f64, published.data_per_memory()?);

@@ -4,7 +4,7 @@ mod noise;
 
 use std::path::{Path, PathBuf};
 
-use fsdyno_guest::{accelerator, kernel, qemu};
+use fsdyno_guest::{accelerator, kernel, qemu, uml};
 use fsdyno_lab::doctor::{self, Check, Status};
 use fsdyno_lab::emulator::check;
 use fsdyno_lab::filesystem::{self, FilesystemDef};
@@ -60,6 +60,7 @@ impl Args {
         let mut checks = doctor::checks(&directory, &self.filesystems);
         checks.push(block_traces());
         checks.push(guests());
+        checks.push(user_mode_linux());
         checks.push(emulated_disks(&directory));
         let complete = checks.iter().all(|check| check.status != Status::Missing);
         if self.json {
@@ -157,12 +158,26 @@ fn guests() -> Check {
             );
             Check { name, status: Status::Ok, detail, mend: None }
         }
-        Err(error) => {
-            // The sentences end with what mends it.
-            let (detail, mend) = error.split_once(": ").unwrap_or((&error, ""));
-            let (detail, mend) = (format!("--in guest: {detail}"), mend.to_owned());
-            let mend = Some(mend).filter(|mend| !mend.is_empty());
-            Check { name, status: Status::Warn, detail, mend }
-        }
+        Err(error) => without(name, "--in guest", &error),
     }
+}
+
+/// The faster second way to guests, where a distribution has it.
+fn user_mode_linux() -> Check {
+    let name = "user-mode linux".to_owned();
+    match uml::find() {
+        Ok(found) => {
+            let detail =
+                format!("--in uml runs Linux {} on processor {}", found.release, found.cpu);
+            Check { name, status: Status::Ok, detail, mend: None }
+        }
+        Err(error) => without(name, "--in uml", &error),
+    }
+}
+
+/// What an option lacks, by a sentence that ends with what mends it.
+fn without(name: String, option: &str, error: &str) -> Check {
+    let (detail, mend) = error.split_once(": ").unwrap_or((error, ""));
+    let mend = Some(mend.to_owned()).filter(|mend| !mend.is_empty());
+    Check { name, status: Status::Warn, detail: format!("{option}: {detail}"), mend }
 }

@@ -120,9 +120,10 @@ pub struct RunningArgs {
 /// Where trials run.
 #[derive(Debug, Clone, Args)]
 pub struct PlaceArgs {
-    /// Run trials on this machine, or in virtual machines that are made for each of them, which takes
-    /// QEMU and no root [default: as in the plan, or host]
-    #[arg(long = "in", value_name = "host|guest", value_parser = Where::parse)]
+    /// Run trials on this machine; or in virtual machines that are made for each of them, which takes
+    /// QEMU and no root; or under User-Mode Linux, which is faster than emulation
+    /// [default: as in the plan, or host]
+    #[arg(long = "in", value_name = "host|guest|uml", value_parser = Where::parse)]
     pub place: Option<Where>,
 
     /// Time trials by this machine's clock, or in guests by instructions that are counted: virtual time

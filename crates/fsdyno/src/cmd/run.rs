@@ -84,8 +84,11 @@ impl Args {
 
     fn published(&self, name: &str) -> anyhow::Result<Vec<Plan>> {
         let place = &self.running.place;
-        let is_host = place.place == Some(Where::Host) || place.clock == Some(Clock::Real);
-        let is_guest = place.place == Some(Where::Guest) || place.clock == Some(Clock::Virtual);
+        // In real time a published comparison is made as on the host, wherever it then runs.
+        let is_real = matches!(place.place, Some(Where::Host | Where::Uml));
+        let is_host = is_real || place.clock == Some(Clock::Real);
+        let is_guest = matches!(place.place, Some(Where::Guest | Where::Uml))
+            || place.clock == Some(Clock::Virtual);
         if self.on.is_some() && is_guest {
             return Err(bad_input(
                 "--on is a disk of this machine, which no guest has: leave out --in and --clock",

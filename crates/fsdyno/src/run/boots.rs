@@ -64,7 +64,11 @@ pub fn check_guests(run: &StoredRun, here: &Environment) -> anyhow::Result<()> {
         let kernels = facts.kernels.iter().map(|kernel| {
             format!("{} ({})", kernel.release.as_deref().unwrap_or("unknown"), kernel.hash)
         });
-        format!("QEMU {}, {}", facts.qemu_version, kernels.collect::<Vec<_>>().join(", "))
+        let front = match &facts.qemu_version {
+            Some(version) => format!("QEMU {version}"),
+            None => "User-Mode Linux".to_owned(),
+        };
+        format!("{front}, {}", kernels.collect::<Vec<_>>().join(", "))
     };
     let (known, here) = (told(known), told(here));
     if known == here {

@@ -13,9 +13,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use fsdyno_guest::front::Front;
 use fsdyno_guest::machine::{Event, Machine};
-use fsdyno_guest::qemu::{self, Qemu, Spec};
-use fsdyno_guest::{accelerator, hash};
+use fsdyno_guest::qemu::{self, Spec};
+use fsdyno_guest::{accelerator, hash, uml};
 use fsdyno_lab::workspace::Workspace;
 use fsdyno_model::environment::Environment;
 use fsdyno_model::guest::{self, GuestFacts, GuestKernel, Message, Task};
@@ -40,14 +41,14 @@ const TICK: Duration = Duration::from_millis(50);
 
 /// What a run's guests are made of, looked at before anything is made.
 pub struct Parts {
-    qemu: Qemu,
+    front: Front,
     kernels: Kernels,
     cache: Option<PathBuf>,
 }
 
 /// What the guests of a run share.
 pub struct Guests {
-    qemu: Qemu,
+    front: Front,
     /// One for each kernel, without disks.
     specs: Vec<Spec>,
     measured: Measured,
@@ -65,17 +66,21 @@ pub struct Guests {
     pub warning: Option<Warning>,
 }
 
-/// Finds QEMU, the kernels and their modules.
+/// Finds QEMU or User-Mode Linux, the kernels and their modules.
 ///
 /// # Errors
 /// Bad input: what is missing, and what to install.
 pub fn parts(plan: &Plan) -> anyhow::Result<Parts> {
     let failed = |error: String| bad_input(format!("no guest can be run: {error}"));
-    let qemu = qemu::find().map_err(failed)?;
+    let front = if plan.place.is_uml() {
+        uml::find().map(Front::Uml).map_err(failed)?
+    } else {
+        qemu::find().map(Front::Qemu).map_err(failed)?
+    };
     let cache = paths::guest_directory();
     let unpacked = cache.clone().unwrap_or_else(|| super::image_directory(plan));
-    let kernels = Kernels::of(plan, &unpacked).map_err(failed)?;
-    Ok(Parts { qemu, kernels, cache })
+    let kernels = Kernels::of(plan, &front, &unpacked).map_err(failed)?;
+    Ok(Parts { front, kernels, cache })
 }
 
 impl Parts {
@@ -93,7 +98,7 @@ impl Parts {
         let cache = self.cache.clone().unwrap_or_else(|| workspace.directory().to_owned());
         let mut guests = Guests {
             specs: Vec::new(),
-            qemu: self.qemu.clone(),
+            front: self.front.clone(),
             measured: Measured::default(),
             quiet,
             kernel_of: plan.targets.iter().map(|it| self.kernels.index_of(it, plan)).collect(),
@@ -105,7 +110,10 @@ impl Parts {
         };
         let mut kernels = Vec::new();
         for (index, parts) in self.kernels.all.iter().enumerate() {
-            let bootable = parts.kernel.bootable(&cache).map_err(failed)?;
+            let bootable = match &self.front {
+                Front::Qemu(_) => parts.kernel.bootable(&cache).map_err(failed)?,
+                Front::Uml(uml) => uml.bootable().map_err(failed)?,
+            };
             let archive = guests.make_initramfs(index, parts, plan, workspace).map_err(failed)?;
             let path = initramfs_path(workspace, index);
             guests.specs.push(Spec {
@@ -116,9 +124,12 @@ impl Parts {
                 shift: plan.place.virtual_shift(),
                 disks: Vec::new(),
             });
-            let identity = format!("{} {}", bootable.hash, guests.qemu.version);
-            let (environment, boot_ns) =
-                guests.find_accelerator(plan, &cache, &identity, workspace.directory())?;
+            let identity = format!("{} {}", bootable.hash, guests.front_version());
+            let directory = workspace.directory();
+            let (environment, boot_ns) = match &self.front {
+                Front::Qemu(_) => guests.find_accelerator(plan, &cache, &identity, directory)?,
+                Front::Uml(_) => guests.first_of_uml(directory).map_err(failed)?,
+            };
             guests.releases.push(environment.kernel_release.clone().unwrap_or_default());
             kernels.push(GuestKernel {
                 release: environment.kernel_release.clone(),
@@ -205,28 +216,66 @@ impl Guests {
         if let Some(bytes) = fsdyno_sys::kernel::memory_bytes() {
             facts.insert("memory_bytes".to_owned(), bytes.to_string());
         }
-        GuestFacts {
-            qemu_version: self.qemu.version.clone(),
-            qemu_flags: self.specs.first().map(Spec::flags).unwrap_or_default(),
-            saved_states: Vec::new(),
-            kernels,
-            host: facts,
+        let spec = self.specs.first();
+        match &self.front {
+            Front::Qemu(qemu) => GuestFacts {
+                qemu_version: Some(qemu.version.clone()),
+                qemu_flags: spec.map(Spec::flags).unwrap_or_default(),
+                uml_arguments: Vec::new(),
+                saved_states: Vec::new(),
+                kernels,
+                host: facts,
+            },
+            Front::Uml(uml) => {
+                facts.insert("pinned_to_cpu".to_owned(), uml.cpu.to_string());
+                GuestFacts {
+                    qemu_version: None,
+                    qemu_flags: Vec::new(),
+                    uml_arguments: spec
+                        .map(|spec| uml.arguments(spec.memory_bytes))
+                        .unwrap_or_default(),
+                    saved_states: Vec::new(),
+                    kernels,
+                    host: facts,
+                }
+            }
         }
     }
 
-    /// `Linux 6.1.0-18-amd64 under QEMU 7.2.22 (tcg), ready after 1.4 s`, for people.
+    /// Version of QEMU; User-Mode Linux is its kernel.
+    fn front_version(&self) -> &str {
+        match &self.front {
+            Front::Qemu(qemu) => &qemu.version,
+            Front::Uml(uml) => &uml.release,
+        }
+    }
+
+    /// `guests: Linux 6.1.0-18-amd64 under QEMU 7.2.22 (tcg), ready after 1.4 s`, for people.
     #[must_use]
     pub fn text(&self) -> String {
         let release = self.environment.kernel_release.as_deref().unwrap_or("of some release");
         let accelerator = self.measured.accelerator.unwrap_or(Accelerator::Tcg).word();
         let kernels = self.environment.guest.iter().flat_map(|facts| &facts.kernels);
         let boot_ns = kernels.map(|kernel| kernel.boot_ns).max().unwrap_or(0);
-        format!(
-            "guests: Linux {release} under QEMU {} ({accelerator}{}), ready after {:.1} s",
-            self.qemu.version,
-            if self.measured.clock == Clock::Virtual { ", virtual time" } else { "" },
-            boot_ns as f64 / 1e9
-        )
+        let ready = format!("ready after {:.1} s", boot_ns as f64 / 1e9);
+        match &self.front {
+            Front::Qemu(qemu) => format!(
+                "guests: Linux {release} under QEMU {} ({accelerator}{}), {ready}",
+                qemu.version,
+                if self.measured.clock == Clock::Virtual { ", virtual time" } else { "" },
+            ),
+            Front::Uml(uml) => {
+                format!("guests: User-Mode Linux {release} on processor {}, {ready}", uml.cpu)
+            }
+        }
+    }
+
+    /// Starts a first guest of User-Mode Linux; gives what it is and how long that took, in nanoseconds.
+    fn first_of_uml(&mut self, directory: &Path) -> Result<(Environment, u64), String> {
+        let begun = Instant::now();
+        let environment = self.describe(directory, BOOT_PATIENCE)?;
+        self.measured = Measured { place: Where::Uml, ..Measured::default() };
+        Ok((environment, u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX)))
     }
 
     /// Tries accelerators until a guest of the last kernel answers; gives what it is and how long that took,
@@ -276,13 +325,16 @@ impl Guests {
     /// Boots a guest of the last kernel that only tells what it is.
     fn describe(&self, directory: &Path, patience: Duration) -> Result<Environment, String> {
         let spec = self.specs.last().ok_or("there is no kernel")?;
-        let mut machine = Machine::start(&self.qemu, spec, directory, Vec::new(), Task::Describe)?;
+        let mut machine = Machine::start(&self.front, spec, directory, Vec::new(), Task::Describe)?;
         let begun = Instant::now();
         let mut is_told = self.quiet;
         loop {
             if !is_told && begun.elapsed() > SILENT {
-                let accelerator = spec.accelerator.word();
-                progress::say(&format!("waiting for the first guest ({accelerator})"));
+                let front = match &self.front {
+                    Front::Qemu(_) => spec.accelerator.word(),
+                    Front::Uml(_) => self.front.name(),
+                };
+                progress::say(&format!("waiting for the first guest ({front})"));
                 is_told = true;
             }
             match machine.next(TICK) {

@@ -215,7 +215,11 @@ fn changes(was: Option<&GuestFacts>, is: Option<&GuestFacts>) -> Vec<Change> {
             hashes(was, |kernel| &kernel.initramfs_hash),
             hashes(is, |kernel| &kernel.initramfs_hash),
         ),
-        ("qemu_version", was.qemu_version.clone(), is.qemu_version.clone()),
+        (
+            "qemu_version",
+            was.qemu_version.clone().unwrap_or_default(),
+            is.qemu_version.clone().unwrap_or_default(),
+        ),
         ("qemu_flags", was.qemu_flags.join(" "), is.qemu_flags.join(" ")),
     ];
     let differing = pairs.into_iter().filter(|(_, was, is)| was != is);

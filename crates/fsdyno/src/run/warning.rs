@@ -41,6 +41,12 @@ fn in_guest(plan: &Plan) -> Warning {
         message,
         advice: advice.to_owned(),
     };
+    if plan.place.is_uml() {
+        let message = "measured in User-Mode Linux on one processor, whose disks are files of this machine: times \
+                       are those of its kernel, and flushes take as long as the disk under --dir";
+        let advice = "compare them with those of User-Mode Linux alone (docs/GUESTS.md)";
+        return warning("in-uml", message.to_owned(), advice);
+    }
     if !plan.place.is_virtual() {
         let message = "measured in guests, whose disks are files in this machine's cache: times are those of \
                        the guests";

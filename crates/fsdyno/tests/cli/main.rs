@@ -48,6 +48,7 @@ mod servers;
 mod tidy;
 mod trace;
 mod trace_verb;
+mod uml;
 mod virtual_time;
 mod workload_file;
 mod yardstick;

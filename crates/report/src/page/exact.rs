@@ -150,7 +150,10 @@ fn guests(guest: &GuestFacts) -> String {
     } else {
         "each trial starts from a saved state of a booted guest"
     };
-    format!("QEMU {}; {start}", guest.qemu_version)
+    match &guest.qemu_version {
+        Some(version) => format!("QEMU {version}; {start}"),
+        None => format!("User-Mode Linux; {start}"),
+    }
 }
 
 fn target(target: &TargetResult) -> Facts {

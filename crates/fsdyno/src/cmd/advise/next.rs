@@ -92,7 +92,7 @@ impl<'a> Upcoming<'a> {
             if newest.place.is_virtual() {
                 option("--clock", "virtual".to_owned());
             } else if newest.place.is_guest() {
-                option("--in", "guest".to_owned());
+                option("--in", newest.place.kind.word().to_owned());
             }
             if let Some(directory) = &newest.directory {
                 option("--dir", directory.display().to_string());

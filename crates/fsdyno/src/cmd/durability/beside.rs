@@ -29,9 +29,10 @@ fn targets(plan: &Plan) -> Vec<String> {
 /// Bad input: what is against it.
 pub(in crate::cmd) fn check(plan: &Plan) -> anyhow::Result<()> {
     if plan.place.is_guest() {
-        return Err(bad_input(
-            "--durability cuts power under this machine's kernel, and guests have their own: leave --in guest out",
-        ));
+        return Err(bad_input(format!(
+            "--durability cuts power under this machine's kernel, and guests have their own: leave --in {} out",
+            plan.place.kind.word()
+        )));
     }
     if !process::may_mount() {
         return Err(bad_input("--durability needs root, to mount what power cuts leave"));

@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
+use fsdyno_guest::front::Front;
 use fsdyno_guest::initramfs::{self, Contents};
 use fsdyno_guest::kernel::{self, Kernel};
 use fsdyno_guest::modules::{Module, Modules};
@@ -23,9 +24,15 @@ const SERVED_DISK_DRIVER: &str = "nbd";
 
 /// The drivers without which a guest for `plan` has no port or no disk.
 fn boot_drivers(plan: &Plan) -> impl Iterator<Item = &'static str> {
-    let is_virtual = plan.place.is_virtual();
-    let of_disks = if is_virtual { &virtual_time::DRIVERS[..] } else { &DISK_DRIVERS };
-    PORT_DRIVERS.iter().chain(of_disks).copied()
+    let (of_port, of_disks) = if plan.place.is_uml() {
+        // Its own drivers are always in it.
+        (&[][..], &[][..])
+    } else if plan.place.is_virtual() {
+        (&PORT_DRIVERS[..], &virtual_time::DRIVERS[..])
+    } else {
+        (&PORT_DRIVERS[..], &DISK_DRIVERS[..])
+    };
+    of_port.iter().chain(of_disks).copied()
 }
 
 /// A kernel with what is known of its modules.
@@ -47,14 +54,17 @@ impl Kernels {
     ///
     /// # Errors
     /// There is no such kernel, or it cannot be a guest's.
-    pub fn of(plan: &Plan, unpacked: &Path) -> Result<Kernels, String> {
+    pub fn of(plan: &Plan, front: &Front, unpacked: &Path) -> Result<Kernels, String> {
         let mut found = Kernels { all: Vec::new(), chosen: Vec::new() };
         for target in &plan.targets {
             let choice = choice(target, plan);
             if found.chosen.iter().any(|(known, _)| *known == choice) {
                 continue;
             }
-            let kernel = kernel::choose(choice.as_ref(), unpacked)?;
+            let kernel = match front {
+                Front::Qemu(_) => kernel::choose(choice.as_ref(), unpacked)?,
+                Front::Uml(uml) => uml.kernel(),
+            };
             let known = found.all.iter().position(|known| known.kernel == kernel);
             let index = match known {
                 Some(index) => index,

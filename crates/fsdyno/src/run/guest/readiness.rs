@@ -1,6 +1,7 @@
 //! Whether a target can be measured in a guest, and whether a workload can run in one: what lies on this
 //! machine cannot be reached from there. Changes nothing.
 
+use fsdyno_guest::uml;
 use fsdyno_lab::device::array;
 use fsdyno_lab::readiness::{Readiness, room_for_images};
 use fsdyno_lab::{arguments, filesystem, stand, tools};
@@ -23,9 +24,10 @@ const OF_THE_HOST: [(&str, &str); 3] =
 #[must_use]
 pub fn readiness(target: &TargetSpec, plan: &Plan, parts: &Parts) -> Readiness {
     let answer = match &target.ground {
-        Ground::Directory { .. } => Err(refuse(
-            "a directory of this machine cannot be reached from a guest: leave it out, or --in guest",
-        )),
+        Ground::Directory { .. } => Err(refuse(format!(
+            "a directory of this machine cannot be reached from a guest: leave it out, or {}",
+            place_option(plan)
+        ))),
         Ground::Fresh(fresh) => self::fresh(fresh, plan, parts.kernels.of_target(target, plan)),
     };
     answer.err().unwrap_or(Readiness::Ready)
@@ -49,16 +51,18 @@ fn fresh(fresh: &FreshSpec, plan: &Plan, kernel: &KernelParts) -> Result<(), Rea
         disk_bytes = size.saturating_add(disk_bytes);
         if let DeviceSpec::Block { path } = device {
             return Err(refuse(format!(
-                "{} is a device of this machine, which a guest does not get: leave out @{0}, or \
-                 --in guest",
-                path.display()
+                "{} is a device of this machine, which a guest does not get: leave out @{0}, or {}",
+                path.display(),
+                place_option(plan)
             )));
         }
         if let DeviceSpec::Emulated { model, .. } = device {
             if !plan.place.is_virtual() {
+                let way = if plan.place.is_uml() { "take" } else { "add" };
                 return Err(refuse(format!(
-                    "{device} is emulated on the host, or in virtual time: leave out --in guest, or add \
-                     --clock virtual"
+                    "{device} is emulated on the host, or in virtual time: leave out {}, or {way} \
+                     --clock virtual",
+                    place_option(plan)
                 )));
             }
             if let Some(error) = virtual_time::model_error(model, size) {
@@ -74,9 +78,20 @@ fn fresh(fresh: &FreshSpec, plan: &Plan, kernel: &KernelParts) -> Result<(), Rea
             return Err(refuse(format!("{has} are too small for it: give it at least {needs}")));
         }
     }
+    let disk_count = disks(fresh, plan).count();
+    if plan.place.is_uml() && disk_count > uml::MAX_DISKS {
+        let most = uml::MAX_DISKS;
+        return Err(refuse(format!(
+            "User-Mode Linux has {most} disks at most, and it needs {disk_count}: take fewer, or --in guest"
+        )));
+    }
     kernel.of_target(definition, fresh).map_err(|error| {
         let release = &kernel.kernel.release;
-        skip(format!("the guest's kernel ({release}): {error}; --kernel gives another"))
+        skip(if plan.place.is_uml() {
+            format!("User-Mode Linux {release}: {error}; another kernel may, with --in guest")
+        } else {
+            format!("the guest's kernel ({release}): {error}; --kernel gives another")
+        })
     })?;
     // The disks are files full of holes, but a workload may fill them. In virtual time they are memory.
     if !plan.place.is_virtual() {
@@ -91,6 +106,11 @@ fn fresh(fresh: &FreshSpec, plan: &Plan, kernel: &KernelParts) -> Result<(), Rea
     let advice = tools::install_advice(first.name).unwrap_or_default();
     let names: Vec<&str> = missing.iter().map(|tool| tool.name).collect();
     Err(skip(format!("{} not installed: {advice}", names.join(", "))))
+}
+
+/// The option that has trials run where they do.
+fn place_option(plan: &Plan) -> String {
+    format!("--in {}", plan.place.kind.word())
 }
 
 /// Sizes of a filesystem's device and of its journal's that name none.

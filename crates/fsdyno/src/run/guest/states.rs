@@ -205,7 +205,7 @@ impl Guests {
         };
         let keep_on =
             || if process::interrupted() { Err("interrupted".to_owned()) } else { Ok(()) };
-        Making { qemu: &self.qemu, spec, directory, patience, keep_on }
+        Making { front: &self.front, spec, directory, patience, keep_on }
     }
 
     /// Starts the guest of a trial: from the state of its kind where there is one. A state that is of no use is
@@ -219,7 +219,7 @@ impl Guests {
     ) -> Result<Started, String> {
         let boot = |task| {
             let modules = self.modules[target_index].clone();
-            Machine::start(&self.qemu, spec, directory, modules, task)
+            Machine::start(&self.front, spec, directory, modules, task)
         };
         let Some(index) = self.states.of_target.get(target_index).copied().flatten() else {
             return boot(task).map(Started::booted);

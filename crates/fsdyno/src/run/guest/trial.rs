@@ -6,8 +6,8 @@ use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use fsdyno_guest::console;
 use fsdyno_guest::machine::{Event, Machine};
+use fsdyno_guest::{console, uml};
 use fsdyno_model::guest::{self, Fault, Message, Task, TrialErrand};
 use fsdyno_model::outcome::Outcome;
 use fsdyno_model::plan::Plan;
@@ -161,7 +161,7 @@ impl Guests {
                         let times = virtual_time::Times { boot_ns, wall: started.elapsed() };
                         virtual_time::receive(&mut record, errand_hash, times, plan, planned);
                     }
-                    let mut record = with_disk_facts(record, models);
+                    let mut record = with_disk_facts(record, models, plan.place.is_uml());
                     if spec.shift.is_none() {
                         add_start(&mut record, start, warning);
                     }
@@ -253,6 +253,8 @@ fn errand(plan: &Plan, planned: &Planned) -> Result<TrialErrand, String> {
         for (number, device) in fresh.leaves_mut().enumerate() {
             let mut path = if is_virtual {
                 PathBuf::from(format!("/dev/pmem{number}"))
+            } else if plan.place.is_uml() {
+                uml::disk_device(number)
             } else {
                 inside_path(number)
             };
@@ -315,7 +317,7 @@ pub(super) fn make_images(sizes: &[u64], directory: &Path) -> Result<Vec<PathBuf
 }
 
 /// What a guest cannot know of its disks; `models` are the names of those that are served in it.
-fn with_disk_facts(mut record: TrialRecord, models: Option<String>) -> TrialRecord {
+fn with_disk_facts(mut record: TrialRecord, models: Option<String>, is_uml: bool) -> TrialRecord {
     let facts = &mut record.facts.device;
     let (own, host_cache) = match (record.virtual_time.is_some(), models) {
         (true, Some(models)) => {
@@ -325,6 +327,9 @@ fn with_disk_facts(mut record: TrialRecord, models: Option<String>) -> TrialReco
         (true, None) => {
             facts.insert("latency".to_owned(), "none".to_owned());
             ("memory of a guest (NVDIMM)", None)
+        }
+        (false, _) if is_uml => {
+            ("disk of User-Mode Linux", Some("written back, flushes are of the host's file"))
         }
         (false, _) => ("disk of a guest", Some("written back, flushes ignored")),
     };

@@ -21,7 +21,7 @@ pub const DEF: ArrayDef = ArrayDef {
     kind: ArrayKind::Crypt,
     drivers: &["dm-crypt"],
     // The kernel looks for algorithms by itself, where there is somebody to load them.
-    helpers: &["ecb", "xts", "aes_generic", "aesni-intel"],
+    helpers: &["cbc", "ecb", "xts", "aes_generic", "aesni-intel"],
     tools: &[DMSETUP_TOOL],
     make,
     stop: |wish, _| mapper::remove(wish.name),
