@@ -564,7 +564,7 @@ fn mount_with(fresh: &mut Fresh, more: &str) -> Result<(), String> {
     if fresh.mounted {
         return Err(format!("{} is already mounted", fresh.mount_point.display()));
     }
-    let source = fresh.device.path().display().to_string();
+    let source = (fresh.definition.mount_source)(fresh.members());
     mount::mount(fresh.definition.info.name, &source, &fresh.mount_point, &fresh.options(more))
         .map_err(|error| error.to_string())?;
     fresh.mounted = true;

@@ -10,7 +10,7 @@ use crate::command::{self, CommandSpec};
 
 const VERSION_LIMIT: Duration = Duration::from_secs(10);
 
-/// Names of the package that brings a program, by family of distributions.
+/// Names of the package that brings a program, by family of distributions; empty where a family has none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Package {
     /// Debian, Ubuntu.
@@ -41,6 +41,9 @@ pub const NILFS_TOOLS: Package =
 pub const EXFATPROGS: Package = Package::same("exfatprogs");
 /// The programs of ntfs-3g.
 pub const NTFSPROGS: Package = Package { debian: "ntfs-3g", fedora: "ntfsprogs", arch: "ntfs-3g" };
+/// bcachefs-tools, which no current release of Debian has.
+pub const BCACHEFS_TOOLS: Package =
+    Package { debian: "", fedora: "bcachefs-tools", arch: "bcachefs-tools" };
 /// util-linux.
 pub const UTIL_LINUX: Package =
     Package { debian: "util-linux", fedora: "util-linux", arch: "util-linux" };
@@ -125,14 +128,16 @@ fn install_command(package: &Package, os_release: &str) -> String {
     };
     let family = format!("{} {}", value("ID"), value("ID_LIKE"));
     let is = |names: &[&str]| family.split_whitespace().any(|word| names.contains(&word));
-    if is(&["debian", "ubuntu"]) {
+    if is(&["debian", "ubuntu"]) && package.debian.is_empty() {
+        format!("build {} from its source: no current release of Debian has it", package.arch)
+    } else if is(&["debian", "ubuntu"]) {
         format!("apt-get install {}", package.debian)
     } else if is(&["fedora", "rhel", "centos"]) {
         format!("dnf install {}", package.fedora)
     } else if is(&["arch"]) {
         format!("pacman -S {}", package.arch)
     } else {
-        format!("install the package {}", package.debian)
+        format!("install the package {}", package.arch)
     }
 }
 
@@ -163,6 +168,12 @@ mod tests {
         ] {
             assert_eq!(install_command(&XFSPROGS, os_release), command);
         }
+        let advice = install_command(&BCACHEFS_TOOLS, "ID=debian\n");
+        assert_eq!(
+            advice,
+            "build bcachefs-tools from its source: no current release of Debian has it"
+        );
+        assert_eq!(install_command(&BCACHEFS_TOOLS, "ID=arch"), "pacman -S bcachefs-tools");
     }
 
     #[test]

@@ -68,10 +68,12 @@ pub fn short_name(name: &str) -> &str {
             Some((_, work)) if work.starts_with("loop") => "kworker/loop",
             Some((_, work)) if work.starts_with("xfs-") => "kworker/xfs",
             Some((_, work)) if work.starts_with("btrfs-") => "kworker/btrfs",
+            Some((_, work)) if work.starts_with("bcachefs") => "kworker/bcachefs",
+            Some((_, work)) if work.starts_with("btree_") => "kworker/bcachefs",
             _ => "kworker",
         };
     }
-    ["jbd2/", "xfsaild/", "xfs-", "btrfs-", "loop"]
+    ["jbd2/", "xfsaild/", "xfs-", "btrfs-", "bch-copygc/", "bch-rebalance/", "bch-reclaim/", "loop"]
         .into_iter()
         .find(|prefix| name.starts_with(prefix))
         .map_or(name, |prefix| prefix.trim_end_matches(['/', '-']))
@@ -98,6 +100,12 @@ mod tests {
             ("kworker/u8:0+flush-btrfs-1", "flusher", "kworker/flush"),
             ("btrfs-transaction", "journal", "btrfs"),
             ("btrfs-cleaner", "filesystem", "btrfs"),
+            ("bch-reclaim/loop0", "journal", "bch-reclaim"),
+            ("bch-copygc/loop0", "filesystem", "bch-copygc"),
+            ("kworker/u8:0-bcachefs_journal", "journal", "kworker/bcachefs"),
+            ("kworker/u8:0-bcachefs", "filesystem", "kworker/bcachefs"),
+            ("kworker/u8:0-btree_update", "filesystem", "kworker/bcachefs"),
+            ("kworker/u8:0-flush-bcachefs-1", "flusher", "kworker/flush"),
             ("ext4lazyinit", "filesystem", "ext4lazyinit"),
             ("kworker/u8:2-ext4-rsv-conversion", "filesystem", "kworker"),
             ("kworker/1:3-dio/loop0", "filesystem", "kworker"),

@@ -33,7 +33,7 @@ pub enum ArrayKind {
     LvmMirror,
     /// One device, encrypted by dm-crypt.
     Crypt,
-    /// Several devices that the filesystem itself puts together: btrfs.
+    /// Several devices that the filesystem itself puts together: btrfs, bcachefs.
     Pool,
 }
 

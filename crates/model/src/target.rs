@@ -213,15 +213,19 @@ impl std::fmt::Display for TargetSpec {
     }
 }
 
+/// Filesystems that can be made on several devices.
+const POOLING: [&str; 2] = ["btrfs", "bcachefs"];
+
 /// Checks that only a filesystem which puts devices together itself is given several.
 ///
 /// # Errors
 /// A sentence that says what to write instead.
 pub fn check_pool(filesystem: &str, device: &DeviceSpec) -> Result<(), String> {
     let is_pool = matches!(device, DeviceSpec::Array(spec) if spec.array == ArrayKind::Pool);
-    if is_pool && filesystem != "btrfs" {
+    if is_pool && !POOLING.contains(&filesystem) {
         return Err(format!(
-            "{filesystem}@{device}: only btrfs puts devices together itself: take raid0 or raid1"
+            "{filesystem}@{device}: only {} put devices together themselves: take raid0 or raid1",
+            POOLING.join(" and ")
         ));
     }
     Ok(())
@@ -470,7 +474,7 @@ mod tests {
             ("btrfs+log", "cannot have its journal"),
             ("ext3@loop:x", "is not a size"),
             ("ext3@sdb", "is not a device"),
-            ("ext3@pool", "only btrfs"),
+            ("ext3@pool", "only btrfs and bcachefs"),
             ("ext3@raid1(4GiB)", "at least two"),
             ("ext3/-O 'x", "quote that is not closed"),
             ("ext3:a,,b", "empty one"),

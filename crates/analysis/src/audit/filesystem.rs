@@ -3,7 +3,7 @@
 use fsdyno_model::audit::Judgement;
 use fsdyno_model::record::TargetFacts;
 
-use super::subject::{Fact, Subject, name_of, option, options, words};
+use super::subject::{Fact, Subject, name_of, option, option_of_bcachefs, options, words};
 use super::{Asked, Compared, Judged, Rule, fine, note, unfair};
 
 const EXT4_DOC: &str = "Documentation/admin-guide/ext4.rst of the Linux kernel";
@@ -14,8 +14,8 @@ pub static RULES: &[Rule] = &[
         name: "barriers",
         title: "barriers",
         reason: "Without barriers a filesystem does not wait for the device's write cache: what fsync calls durable can be lost with the power, and every commit is cheaper than on a target that keeps its promise.",
-        source: "Documentation/block/writeback_cache_control.rst, Documentation/admin-guide/ext4.rst (barrier), btrfs(5) (nobarrier)",
-        asked: Asked::Mount(&["barrier", "nobarrier"]),
+        source: "Documentation/block/writeback_cache_control.rst, Documentation/admin-guide/ext4.rst (barrier), btrfs(5) (nobarrier), bcachefs(8) (journal_flush_disabled)",
+        asked: Asked::Mount(&["barrier", "nobarrier", "journal_flush_disabled"]),
         unknown: Judgement::Note,
         judged: "Not comparable where they are off on some targets only; a note where no device has a write cache that could lose anything.",
         read: |subject| subject.each(|facts| barriers(subject, facts)),
@@ -36,7 +36,7 @@ pub static RULES: &[Rule] = &[
     Rule {
         name: "journal-mode",
         title: "journal mode",
-        reason: "What is journaled decides what survives a crash and how often data are written: ext2 keeps no journal, data=journal writes data twice, data=writeback may leave stale data in files, btrfs writes trees anew instead.",
+        reason: "What is journaled decides what survives a crash and how often data are written: ext2 keeps no journal, data=journal writes data twice, data=writeback may leave stale data in files, btrfs writes trees anew instead, bcachefs journals every change of its trees.",
         source: EXT4_DOC,
         asked: Asked::Mount(&["data"]),
         judged: "A note: each filesystem has its own way, and data= is part of the question.",
@@ -64,9 +64,16 @@ pub static RULES: &[Rule] = &[
     Rule {
         name: "data-checksums",
         title: "data checksums",
-        reason: "btrfs computes and verifies a checksum of every data block; ext4 and XFS check their metadata only.",
-        source: "btrfs(5) (CHECKSUM ALGORITHMS, datasum), xfs(5)",
-        asked: Asked::Mount(&["nodatasum", "nodatacow", "datasum"]),
+        reason: "btrfs and bcachefs compute and verify checksums of all data; ext4 and XFS check their metadata only.",
+        source: "btrfs(5) (CHECKSUM ALGORITHMS, datasum), bcachefs(8) (data_checksum), xfs(5)",
+        asked: Asked::Mount(&[
+            "nodatasum",
+            "nodatacow",
+            "datasum",
+            "data_checksum",
+            "nocow",
+            "encrypted",
+        ]),
         judged: "A note: a property of the filesystem, which costs time and gives something for it.",
         read: |subject| subject.each(|facts| data_checksums(subject, facts)),
         judge: |_| note("finding silent errors costs processor time and metadata"),
@@ -87,8 +94,8 @@ pub static RULES: &[Rule] = &[
         name: "copy-on-write",
         title: "copy on write",
         reason: "Where data are never overwritten in place, rewriting a file scatters it and writes metadata; other filesystems overwrite.",
-        source: "btrfs(5) (nodatacow), xfs(5) (reflink)",
-        asked: Asked::Mount(&["nodatacow", "datacow"]),
+        source: "btrfs(5) (nodatacow), bcachefs(8) (nocow), xfs(5) (reflink)",
+        asked: Asked::Mount(&["nodatacow", "datacow", "nocow"]),
         judged: "A note: a property of the filesystem.",
         read: |subject| subject.each(|facts| copy_on_write(subject, facts)),
         judge: |_| note("overwriting is another operation on each"),
@@ -97,8 +104,8 @@ pub static RULES: &[Rule] = &[
     Rule {
         name: "metadata-copies",
         title: "copies of metadata",
-        reason: "btrfs writes its metadata twice (DUP) on a single device unless told otherwise; ext4 and XFS once.",
-        source: "mkfs.btrfs(8) (PROFILES)",
+        reason: "btrfs writes its metadata twice (DUP) on a single device unless told otherwise; ext4, XFS and bcachefs once.",
+        source: "mkfs.btrfs(8) (PROFILES), bcachefs(8) (metadata_replicas)",
         asked: Asked::Mkfs,
         judged: "A note: a property of the filesystem, chosen at mkfs.",
         read: |subject| subject.each(|facts| metadata_copies(subject, facts)),
@@ -175,6 +182,11 @@ const TOLD: &[&str] = &[
     "nodiscard",
     "compress",
     "compress-force",
+    "compression",
+    "background_compression",
+    "data_checksum",
+    "nocow",
+    "journal_flush_disabled",
     "logdev",
     "rw",
     "defaults",
@@ -188,8 +200,18 @@ fn barriers(subject: &Subject<'_>, facts: &TargetFacts) -> Option<Fact> {
     if subject.is_foreign() {
         return None;
     }
+    if subject.is(&["bcachefs"]) {
+        let is_off = is_on(facts, "journal_flush_disabled")?;
+        return Some(Fact::of(if is_off { "off" } else { "on" }));
+    }
     let is_off = options.contains(&"nobarrier") || option(&options, "barrier") == Some("0");
     Some(Fact::of(if is_off { "off" } else { "on" }))
+}
+
+/// Whether a switch of bcachefs is on.
+fn is_on(facts: &TargetFacts, name: &str) -> Option<bool> {
+    // The mount table has the name alone, the superblock a number.
+    option_of_bcachefs(facts, name).map(|value| value != "0")
 }
 
 fn judge_barriers(compared: &Compared<'_>) -> Judged {
@@ -246,6 +268,7 @@ fn journal_mode(subject: &Subject<'_>, facts: &TargetFacts) -> Option<Fact> {
         "xfs" => Some(Fact::of("log of metadata")),
         "btrfs" if options.contains(&"notreelog") => Some(Fact::of("copied trees, no log")),
         "btrfs" => Some(Fact::of("copied trees")),
+        "bcachefs" => Some(Fact::of("journal of tree updates")),
         "tmpfs" | "ramfs" => Some(Fact::of("no journal")),
         _ => None,
     }
@@ -269,6 +292,14 @@ fn journal_device(subject: &Subject<'_>) -> Option<Fact> {
 }
 
 fn data_checksums(subject: &Subject<'_>, facts: &TargetFacts) -> Option<Fact> {
+    if subject.is(&["bcachefs"]) {
+        if facts.mkfs_effective.contains_key("encrypted") {
+            return Some(Fact::of("poly1305, of what is encrypted"));
+        }
+        let kind = option_of_bcachefs(facts, "data_checksum")?;
+        let is_off = kind == "none" || is_on(facts, "nocow")?;
+        return Some(Fact::of(if is_off { "no" } else { kind }));
+    }
     if !subject.is(&["btrfs"]) {
         return (!subject.is_foreign()).then(|| Fact::of("no"));
     }
@@ -287,6 +318,9 @@ fn metadata_checksums(subject: &Subject<'_>, facts: &TargetFacts) -> Option<Fact
     if subject.is(&["btrfs"]) {
         return Some(yes(true));
     }
+    if subject.is(&["bcachefs"]) {
+        return Some(yes(option_of_bcachefs(facts, "metadata_checksum")? != "none"));
+    }
     let found = &facts.mkfs_effective;
     if subject.is_ext() {
         let features = found.get("features")?;
@@ -301,6 +335,9 @@ fn copy_on_write(subject: &Subject<'_>, facts: &TargetFacts) -> Option<Fact> {
         let is_off = options(facts)?.contains(&"nodatacow");
         return Some(Fact::of(if is_off { IN_PLACE } else { "all data" }));
     }
+    if subject.is(&["bcachefs"]) {
+        return Some(Fact::of(if is_on(facts, "nocow")? { IN_PLACE } else { "all data" }));
+    }
     if subject.is(&["xfs"])
         && facts.mkfs_effective.get("metadata.reflink").is_some_and(|it| it == "1")
     {
@@ -310,6 +347,9 @@ fn copy_on_write(subject: &Subject<'_>, facts: &TargetFacts) -> Option<Fact> {
 }
 
 fn metadata_copies(subject: &Subject<'_>, facts: &TargetFacts) -> Option<Fact> {
+    if subject.is(&["bcachefs"]) {
+        return option_of_bcachefs(facts, "metadata_replicas").map(Fact::of);
+    }
     if !subject.is(&["btrfs"]) {
         return (!subject.is_foreign()).then(|| Fact::of("1"));
     }

@@ -4,7 +4,7 @@
 use fsdyno_model::record::TargetFacts;
 use fsdyno_model::units;
 
-use super::subject::{Fact, Subject, number};
+use super::subject::{Fact, Subject, number, option_of_bcachefs};
 use super::{Asked, Compared, Judged, Rule, by_nature, fine, note, unfair};
 
 /// The rules.
@@ -207,6 +207,13 @@ fn judge_free_space(compared: &Compared<'_>) -> Judged {
 }
 
 fn reserved(subject: &Subject<'_>, facts: &TargetFacts) -> Option<Fact> {
+    if subject.is(&["bcachefs"]) {
+        let percent = option_of_bcachefs(facts, "root_reserve_percent")?;
+        return Some(Fact::of(match percent {
+            "0" => "none".to_owned(),
+            percent => format!("{percent} %"),
+        }));
+    }
     if !subject.is_ext() {
         return (!subject.is_foreign()).then(|| Fact::of("none"));
     }
@@ -216,15 +223,16 @@ fn reserved(subject: &Subject<'_>, facts: &TargetFacts) -> Option<Fact> {
     Some(Fact::of(if reserved == 0 { "none".to_owned() } else { format!("{percent:.1} %") }))
 }
 
-/// Parameters of ext, XFS and btrfs that mean the same.
+/// Parameters of ext, XFS, btrfs and bcachefs that mean the same.
 fn parameter(
     subject: &Subject<'_>,
     facts: &TargetFacts,
-    [ext, xfs, btrfs]: [&str; 3],
+    [ext, xfs, btrfs, bcachefs]: [&str; 4],
 ) -> Option<String> {
     let name = match subject.filesystem() {
         "xfs" => xfs,
         "btrfs" => btrfs,
+        "bcachefs" => bcachefs,
         _ if subject.is_ext() => ext,
         _ => return None,
     };
@@ -232,18 +240,20 @@ fn parameter(
 }
 
 fn block_size(subject: &Subject<'_>, facts: &TargetFacts) -> Option<Fact> {
-    parameter(subject, facts, ["block_size", "data.bsize", "sectorsize"]).map(Fact::of)
+    parameter(subject, facts, ["block_size", "data.bsize", "sectorsize", "block_size"])
+        .map(Fact::of)
 }
 
 fn inode_size(subject: &Subject<'_>, facts: &TargetFacts) -> Option<Fact> {
-    if subject.is(&["btrfs"]) {
+    if subject.is(&["btrfs", "bcachefs"]) {
         return Some(Fact::of("items of trees"));
     }
-    parameter(subject, facts, ["inode_size", "metadata.isize", ""]).map(Fact::of)
+    parameter(subject, facts, ["inode_size", "metadata.isize", "", ""]).map(Fact::of)
 }
 
 fn node_size(subject: &Subject<'_>, facts: &TargetFacts) -> Option<Fact> {
-    parameter(subject, facts, ["block_size", "naming.bsize", "nodesize"]).map(Fact::of)
+    parameter(subject, facts, ["block_size", "naming.bsize", "nodesize", "btree_node_size"])
+        .map(Fact::of)
 }
 
 fn groups(subject: &Subject<'_>, facts: &TargetFacts) -> Option<Fact> {
@@ -255,7 +265,11 @@ fn groups(subject: &Subject<'_>, facts: &TargetFacts) -> Option<Fact> {
     if subject.is(&["btrfs"]) {
         return Some(Fact::of("chunks on demand"));
     }
-    parameter(subject, facts, ["", "metadata.agcount", ""]).map(Fact::of)
+    if subject.is(&["bcachefs"]) {
+        let bytes = number(&facts.mkfs_effective, "bucket_size")?;
+        return Some(Fact::of(format!("buckets of {}", units::human_bytes(bytes))));
+    }
+    parameter(subject, facts, ["", "metadata.agcount", "", ""]).map(Fact::of)
 }
 
 fn journal_size(subject: &Subject<'_>, facts: &TargetFacts) -> Option<Fact> {
@@ -267,7 +281,7 @@ fn journal_size(subject: &Subject<'_>, facts: &TargetFacts) -> Option<Fact> {
     if subject.is(&["btrfs", "ext2"]) {
         return Some(Fact::of("none"));
     }
-    parameter(subject, facts, ["journal_size", "", ""]).map(Fact::of)
+    parameter(subject, facts, ["journal_size", "", "", ""]).map(Fact::of)
 }
 
 /// Words of the format's features; what was written since mkfs does not count.
@@ -297,6 +311,7 @@ fn features(subject: &Subject<'_>, facts: &TargetFacts) -> Option<Fact> {
             });
             on.map(|(name, _)| &name["metadata.".len()..]).collect::<Vec<&str>>().join(" ")
         }
+        "bcachefs" => found.get("features")?.clone(),
         _ if subject.is_ext() => found.get("features")?.clone(),
         _ => return None,
     };

@@ -70,8 +70,10 @@ fn kernels(compared: &Compared<'_>) -> Judged {
 
 fn mkfs_version(subject: &Subject<'_>) -> Option<Fact> {
     let fresh = subject.fresh()?;
-    let tool = format!("mkfs.{}", fresh.filesystem);
-    let version = subject.environment.tools.get(&tool)?.as_ref()?;
+    let tools = &subject.environment.tools;
+    let own = || tools.get(&fresh.filesystem).filter(|_| subject.is(&["bcachefs"]));
+    let found = tools.get(&format!("mkfs.{}", fresh.filesystem)).or_else(own);
+    let version = found?.as_ref()?;
     Some(Fact::of(version.as_str()))
 }
 

@@ -107,7 +107,7 @@ impl<'a> Subject<'a> {
 
     /// Whether nothing can be told without knowing it: a filesystem that is none of the catalogue.
     pub fn is_foreign(&self) -> bool {
-        !self.is_ext() && !self.is(&["xfs", "btrfs"])
+        !self.is_ext() && !self.is(&["xfs", "btrfs", "bcachefs"])
     }
 
     /// What `read` finds in every trial. Trials that do not tell are passed over; where they differ all
@@ -138,7 +138,12 @@ impl<'a> Subject<'a> {
         };
         match asked {
             Asked::Never => false,
-            Asked::Mount(names) => words(&fresh.mount).any(|word| names.contains(&name_of(word))),
+            Asked::Mount(names) => {
+                // Most options of bcachefs can be given to mkfs as well.
+                let made = fresh.mkfs.iter().filter_map(|word| word.strip_prefix("--"));
+                let made = made.filter(|_| self.is(&["bcachefs"]));
+                words(&fresh.mount).chain(made).any(|word| names.contains(&name_of(word)))
+            }
             Asked::AnyMount => !fresh.mount.is_empty(),
             Asked::Mkfs => !fresh.mkfs.is_empty() || fresh.journal.is_some(),
             Asked::Device => fresh.device != DeviceSpec::LoopImage { size_bytes: None },
@@ -154,6 +159,12 @@ pub fn options(facts: &TargetFacts) -> Option<Vec<&str>> {
     let mounted = facts.mount_effective.as_deref()?;
     let more = facts.device.get("filesystem_options").map_or("", String::as_str);
     Some(words(mounted).chain(words(more)).collect())
+}
+
+/// The value of an option of bcachefs: what the mount says, else what the superblock has.
+pub fn option_of_bcachefs<'a>(facts: &'a TargetFacts, name: &str) -> Option<&'a str> {
+    let mounted = option(&options(facts)?, name);
+    mounted.or_else(|| facts.mkfs_effective.get(name).map(String::as_str))
 }
 
 /// The words of comma-separated options.

@@ -17,18 +17,20 @@ const fn info(name: &'static str, external_journal: Option<&'static str>) -> Fil
     FilesystemInfo { name, summary: "", external_journal }
 }
 
-static FILESYSTEMS: [&FilesystemInfo; 5] = [
+static FILESYSTEMS: [&FilesystemInfo; 6] = [
     &info("ext2", None),
     &info("ext3", Some("journal")),
     &info("ext4", Some("journal")),
     &info("xfs", Some("log")),
     &info("btrfs", None),
+    &info("bcachefs", None),
 ];
 
 const EXT: &str = "block_count=2097152 block_size=4096 blocks_per_group=32768 inode_size=256 reserved_block_count=104857";
 const XFS: &str = "data.bsize=4096 metadata.agcount=4 metadata.isize=512 metadata.crc=1 metadata.reflink=1 naming.bsize=4096 log.blocks=16384 log.bsize=4096";
 const BTRFS: &str =
     "csum_type=crc32c metadata_profile=DUP sectorsize=4096 nodesize=16384 incompat_flags=NO_HOLES";
+const BCACHEFS: &str = "block_size=4096 btree_node_size=262144 bucket_size=524288 data_checksum=crc32c metadata_checksum=crc32c metadata_replicas=1 compression=none background_compression=none nocow=0 journal_flush_disabled=0 root_reserve_percent=0 features=zstd";
 const DEVICE: &str = "kind=loop~image path=/dev/loop0 size_bytes=8589934592 scheduler=none write_cache=write~back nr_requests=128 max_sectors_kb=1280 read_ahead_kb=2560 rotational=0 loop_direct_io=true backing_source=/dev/vda backing_filesystem=ext4 image=/var/tmp/run/trial-1/device.img logical_block_size_bytes=512 physical_block_size_bytes=512 filesystem_size_bytes=1000 filesystem_free_bytes=950";
 
 /// `a=b c=d~e` as pairs; `~` is a space.
@@ -120,6 +122,7 @@ fn trial(target: &TargetSpec, number: u32) -> TrialRecord {
     record.facts.mkfs_effective = match filesystem {
         "xfs" => pairs(XFS),
         "btrfs" => pairs(BTRFS),
+        "bcachefs" => pairs(BCACHEFS),
         "dir" => BTreeMap::new(),
         _ => pairs(&(EXT.to_owned() + features)),
     };
@@ -177,6 +180,7 @@ fn defaults_are_comparable_with_notes() {
         &["ext4", "xfs", "btrfs"],
         &["ext2", "ext3", "ext4", "xfs", "btrfs"],
         &["btrfs", "btrfs:compress=zstd"],
+        &["ext4", "xfs", "btrfs", "bcachefs", "z=bcachefs:compression=zstd"],
         &["ext4", "ext4:data=journal"],
         &["ext4:noatime", "xfs:noatime", "btrfs:noatime"],
     ] {
@@ -443,6 +447,9 @@ fn options_that_were_asked_for_are_told_as_asked() {
         (["ext4:data=journal", "ext4"], "journal-mode", Note),
         (["ext4:commit=60", "ext4"], "mount-options", Note),
         (["btrfs:nodatacow", "btrfs"], "copy-on-write", Note),
+        (["bcachefs:nocow", "bcachefs"], "copy-on-write", Note),
+        (["bcachefs:nocow", "bcachefs"], "data-checksums", Note),
+        (["bcachefs:journal_flush_disabled", "ext4"], "barriers", NotComparable),
     ] {
         let run = Run::new(&targets, Some("realistic"));
         let run = run.with("ext4+journal", |trial| {
@@ -452,6 +459,35 @@ fn options_that_were_asked_for_are_told_as_asked() {
         });
         assert_judged(&run, rule, Different, judgement, true);
     }
+}
+
+#[test]
+fn options_of_bcachefs_may_be_given_to_its_mkfs() {
+    let target = "bcachefs/--compression=zstd --data_checksum none --metadata_replicas=2";
+    let made = |trial: &mut TrialRecord| {
+        let found = &mut trial.facts.mkfs_effective;
+        found.extend(pairs("compression=zstd data_checksum=none metadata_replicas=2"));
+    };
+    let run = || Run::new(&[target, "btrfs"], Some("original")).with(target, made);
+    assert_judged(&run(), "compression", Different, NotComparable, true);
+    assert_judged(&run(), "data-checksums", Different, Note, true);
+    let (_, row) = run().judged("metadata-copies");
+    let shown = |row: &AuditRow| -> Vec<String> {
+        row.values.iter().filter_map(|it| it.value.clone()).collect()
+    };
+    assert_eq!(shown(&row), ["2", "2 (DUP)"]);
+    assert_eq!(row.status, Same);
+    // What the mount says is in force.
+    let mounted = run().with(target, |trial| {
+        trial.facts.mount_effective = Some("rw,relatime,compression=none".to_owned());
+    });
+    assert_judged(&mounted, "compression", Same, Fine, false);
+    let later = run().with(target, |trial| {
+        let found = &mut trial.facts.mkfs_effective;
+        found.extend(pairs("compression=none background_compression=zstd"));
+    });
+    let (_, row) = later.judged("compression");
+    assert_eq!(shown(&row), ["zstd, in the background", "none"]);
 }
 
 #[test]

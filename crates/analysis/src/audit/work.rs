@@ -9,7 +9,7 @@ use fsdyno_model::record::{PhaseRecord, TargetFacts};
 use fsdyno_model::units;
 use fsdyno_model::workload::WorkloadSpec;
 
-use super::subject::{Fact, Subject, option, options};
+use super::subject::{Fact, Subject, option, option_of_bcachefs, options};
 use super::{Asked, Compared, Judged, Rule, Scope, fine, note, unfair};
 use crate::interval;
 
@@ -18,8 +18,9 @@ use crate::interval;
 const FAVOURING_PERCENT: u8 = 75;
 /// What the device reads for each byte read, from which on a phase is taken to be served by it.
 const FROM_DEVICE_SHARE: f64 = 0.5;
-/// Largest file that btrfs keeps inside its metadata unless told otherwise (max_inline).
-const INLINE_BYTES: u64 = 2048;
+/// Largest file that a filesystem keeps inside its metadata unless told otherwise: max_inline of btrfs; what
+/// bcachefs writes as inline data (half of a block, and no more than this).
+const INLINE_BYTES: [(&str, u64); 2] = [("btrfs", 2048), ("bcachefs", 1024)];
 /// Written bytes from which on the share that reached the device is told.
 const WRITTEN_BYTES: u64 = 1 << 20;
 
@@ -29,9 +30,14 @@ pub static RULES: &[Rule] = &[
         name: "compression",
         title: "compression",
         reason: "A filesystem that compresses wins by any amount on data that say nothing: zeros, one letter. What the classics write is of that kind; payloads of fsdyno state how far they can be compressed.",
-        source: "btrfs(5) (compress); bonnie's readme; Tarasov, Bhanage, Zadok, Seltzer, Benchmarking File System Benchmarking: It *IS* Rocket Science, HotOS 2011",
+        source: "btrfs(5) (compress); bcachefs(8) (compression); bonnie's readme; Tarasov, Bhanage, Zadok, Seltzer, Benchmarking File System Benchmarking: It *IS* Rocket Science, HotOS 2011",
         scope: Scope::Workload,
-        asked: Asked::Mount(&["compress", "compress-force"]),
+        asked: Asked::Mount(&[
+            "compress",
+            "compress-force",
+            "compression",
+            "background_compression",
+        ]),
         unknown: Judgement::Note,
         judged: "Not comparable with payload=original or a payload of more than 75 % compressibility; otherwise a note.",
         read: |subject| subject.each(|facts| compression(subject, facts)),
@@ -72,7 +78,7 @@ pub static RULES: &[Rule] = &[
         reason: "Reading from memory is a hundred times as fast. What the device read for each byte that a phase read tells where it came from.",
         source: "Traeger, Zadok, Joukov, Wright 2008 (cold and warm caches); Documentation/block/stat.rst",
         scope: Scope::Workload,
-        judged: "Not comparable where a phase was read from memory on one target and from the device on another; a note where a phase was called cold and read from memory on all. Targets that compress are left out, since fewer bytes are their purpose, and so are files that btrfs keeps inside its metadata.",
+        judged: "Not comparable where a phase was read from memory on one target and from the device on another; a note where a phase was called cold and read from memory on all. Targets that compress are left out, since fewer bytes are their purpose, and so are files that btrfs and bcachefs keep inside their metadata.",
         read: |subject| Some(sources(subject)),
         judge: judge_sources,
         when_same: Some(|compared| match judge_sources(compared) {
@@ -115,7 +121,16 @@ pub static RULES: &[Rule] = &[
 
 fn compression(subject: &Subject<'_>, facts: &TargetFacts) -> Option<Fact> {
     // These can, and do not say so among their mount options.
-    if subject.is(&["zfs", "bcachefs", "f2fs", "ubifs", "fuse", "unknown"]) {
+    if subject.is(&["bcachefs"]) {
+        let at_once = option_of_bcachefs(facts, "compression")?;
+        let later = option_of_bcachefs(facts, "background_compression").unwrap_or("none");
+        return Some(match (at_once, later) {
+            (_, "none") => Fact::of(at_once),
+            ("none", _) => Fact::of(format!("{later}, in the background")),
+            _ => Fact::of(format!("{at_once}, then {later}")),
+        });
+    }
+    if subject.is(&["zfs", "f2fs", "ubifs", "fuse", "unknown"]) {
         return None;
     }
     let options = options(facts)?;
@@ -284,11 +299,12 @@ fn read_phases<'a>(subject: &Subject<'a>) -> Vec<Source<'a>> {
     sources.collect()
 }
 
-/// Whether the files of a phase are so small that btrfs keeps them inside its metadata, where looking at
-/// their attributes has read them already.
+/// Whether the files of a phase are so small that the filesystem keeps them inside its metadata, where looking
+/// at their attributes has read them already.
 fn lies_in_metadata(subject: &Subject<'_>, phase: &PhaseRecord) -> bool {
     let files = phase.files.filter(|files| *files > 0);
-    subject.is(&["btrfs"]) && files.is_some_and(|files| phase.read_bytes / files <= INLINE_BYTES)
+    let limit = INLINE_BYTES.iter().find(|(filesystem, _)| subject.is(&[filesystem]));
+    files.zip(limit).is_some_and(|(files, (_, limit))| phase.read_bytes / files <= *limit)
 }
 
 fn sources(subject: &Subject<'_>) -> Fact {

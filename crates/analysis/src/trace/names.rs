@@ -13,7 +13,7 @@ pub(super) const OTHERS: &str = "others";
 const NAMES_MAX: usize = 1 << 12;
 
 /// Threads of the journal group that write to the place where things belong, not to a log.
-const WRITE_IN_PLACE: [&str; 2] = ["xfsaild", "btrfs-transaction"];
+const WRITE_IN_PLACE: [&str; 3] = ["xfsaild", "btrfs-transaction", "bch-reclaim"];
 
 /// Whether what a process writes goes to a journal or log.
 fn writes_journal(name: &str) -> bool {
@@ -78,6 +78,8 @@ mod tests {
             ("kworker/0:1H-xfs-log/loop0", true),
             ("xfsaild/loop0", false),
             ("btrfs-transaction", false),
+            ("kworker/u8:0-bcachefs_journal", true),
+            ("bch-reclaim/loop3", false),
             ("kworker/u4:1-flush-7:0", false),
             ("postgres", false),
         ] {

@@ -35,8 +35,8 @@ spaces is a line for the shell. It runs in an empty directory on the target:
 TARGET is [LABEL=]FS[+log|+journal][/MKFS OPTIONS][:MOUNT OPTIONS][~AGE][@DEVICE][@kernel=KERNEL], or
 [LABEL=]dir:PATH for a directory on whatever is mounted there (needs no root). Without @DEVICE a
 fresh loop image is made for each trial; @disk:MODEL[:SIZE] is one that takes the time of another disk
-(fsdyno disk list), and @raid0, @raid1, @raid10, @lvm-stripe, @lvm-mirror, @crypt or @pool (btrfs) put
-devices together, as in @raid0(4GiB,/dev/sdb,chunk=64KiB) (docs/ARRAYS.md). AGE is what is done to the filesystem before the workload:
+(fsdyno disk list), and @raid0, @raid1, @raid10, @lvm-stripe, @lvm-mirror, @crypt or @pool (btrfs,
+bcachefs) put devices together, as in @raid0(4GiB,/dev/sdb,chunk=64KiB) (docs/ARRAYS.md). AGE is what is done to the filesystem before the workload:
 churn[(utilisation=80%,age=3,sizes=agrawal|mail|postmark|uniform,fanout=16,appended=25%)] or
 compilebench[(trees=10,rounds=30)]. KERNEL is that of its guests (--in guest): a version that fsdyno
 kernel list shows, an image, a .deb or an .rpm. Examples:

@@ -45,10 +45,10 @@ fn targets_of(kernel: &Kernel) -> Vec<String> {
     let mut targets = Vec::new();
     for definition in fsdyno_lab::filesystem::ALL {
         let name = definition.info.name;
-        if let Some(tool) = fsdyno_lab::tools::missing(definition.tools).first() {
-            skip(&format!("{} is not installed", tool.name));
-        } else if modules.of_driver(definition.drivers).is_err() {
+        if modules.of_driver(definition.drivers).is_err() {
             println!("{name} is not in {}", kernel.release);
+        } else if let Some(tool) = fsdyno_lab::tools::missing(definition.tools).first() {
+            skip(&format!("{} is not installed", tool.name));
         } else {
             targets.push(name.to_owned());
         }
@@ -127,9 +127,15 @@ fn a_later_kernel_is_fetched_and_has_others() {
     let cache = sandbox.path().join("cache/fsdyno/guest");
     let choice = KernelChoice::parse(version).unwrap();
     let kernel = kernel::choose(Some(&choice), &cache).unwrap();
+    let modules = Modules::of(&kernel.modules).unwrap();
+    for driver in fsdyno_guest::virtual_time::DRIVERS {
+        modules.of_driver(&[driver]).unwrap();
+    }
     // Some of those that the installed kernel has too, and what it alone has.
     let mut targets = targets_of(&kernel);
-    targets.retain(|target| ["ext4", "btrfs", "nilfs2", "ntfs3"].contains(&target.as_str()));
+    targets.retain(|target| {
+        ["ext4", "btrfs", "bcachefs", "nilfs2", "ntfs3"].contains(&target.as_str())
+    });
     each_of(&sandbox, &targets, &kernel, version);
 }
 

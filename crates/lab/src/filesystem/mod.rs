@@ -3,6 +3,7 @@
 //!
 //! To add a filesystem: one new file here, its `mod` line and its line in [`ALL`].
 
+mod bcachefs;
 mod btrfs;
 mod exfat;
 mod ext2;
@@ -33,6 +34,7 @@ pub static ALL: &[&FilesystemDef] = &[
     &ext4::DEF,
     &xfs::DEF,
     &btrfs::DEF,
+    &bcachefs::DEF,
     &f2fs::DEF,
     &jfs::DEF,
     &reiserfs::DEF,
@@ -106,6 +108,8 @@ pub struct FilesystemDef {
     pub mkfs: fn(Members<'_>, &[String]) -> Vec<CommandSpec>,
     /// What its mkfs accepts of the user.
     pub mkfs_options: MkfsOptions,
+    /// What is mounted, as the kernel is told.
+    pub mount_source: fn(Members<'_>) -> String,
     /// Mount options that it cannot do without.
     pub mount_options: fn(Members<'_>) -> Vec<String>,
     /// How it is checked.
@@ -210,6 +214,7 @@ impl FilesystemDef {
             refused: &[],
             configuration: None,
         },
+        mount_source: |members| members.device.display().to_string(),
         mount_options: |_| Vec::new(),
         fsck: Fsck::Missing(""),
         read_back: |_, _, _| Ok(Parameters::new()),
@@ -377,6 +382,18 @@ mod tests {
                     "kworker/u8:1-events_unbound",
                 ][..],
                 &["jbd2/vda-8", "kworker/u8:1-flush-254:0"][..],
+            ),
+            (
+                "bcachefs",
+                &[
+                    "bch-copygc/loop1",
+                    "bch-reclaim/loop1",
+                    "bch-rebalance/0d1f2c3a-9b1c-4c58-8f5e-0a6c1b9d7e21",
+                    "kworker/u8:1-bcachefs_journal",
+                    "kworker/u8:0-btree_update",
+                    "kworker/u8:2-flush-bcachefs-1",
+                ][..],
+                &["bch-copygc/loop11", "kworker/u8:1-flush-254:0", "jbd2/loop1-8"][..],
             ),
         ] {
             let patterns = (by_name(filesystem).unwrap().kernel_threads)(&names);

@@ -13,21 +13,44 @@ use fsdyno_sys::{block as sys_block, mount};
 use super::Fresh;
 use crate::device::{self, Device};
 
-/// Adds what the drivers of ext and btrfs tell of a filesystem on the device called `name`: all options
-/// in force, defaults included, and a read-ahead of its own.
+/// Adds what the drivers of ext, btrfs and bcachefs tell of a filesystem on the device called `name`: all
+/// options in force, defaults included, and a read-ahead of its own.
 fn add_kernel_facts(name: &str, facts: &mut BTreeMap<String, String>) {
     let options = Path::new("/proc/fs/ext4").join(name).join("options");
     if let Ok(text) = fs::read_to_string(options) {
         let words: Vec<&str> = text.lines().map(str::trim).filter(|it| !it.is_empty()).collect();
         facts.insert("filesystem_options".to_owned(), words.join(","));
     }
-    let Ok(filesystems) = fs::read_dir("/sys/fs/btrfs") else { return };
-    let own = filesystems.flatten().map(|entry| entry.path());
+    if let Some(kib) = read_ahead_of_btrfs(name).or_else(|| read_ahead_of_bcachefs(name)) {
+        facts.insert("filesystem_read_ahead_kb".to_owned(), kib);
+    }
+}
+
+fn read_ahead_of_btrfs(name: &str) -> Option<String> {
+    let own = entries(Path::new("/sys/fs/btrfs"));
     let own = own.filter(|path| path.join("devices").join(name).exists());
     let read_ahead = own.map(|path| fs::read_to_string(path.join("bdi/read_ahead_kb")));
-    if let Some(kib) = read_ahead.flatten().next() {
-        facts.insert("filesystem_read_ahead_kb".to_owned(), kib.trim().to_owned());
-    }
+    Some(read_ahead.flatten().next()?.trim().to_owned())
+}
+
+/// The kernel numbers these settings and does not tell which filesystem has which number: told where all that
+/// are mounted have the same.
+fn read_ahead_of_bcachefs(name: &str) -> Option<String> {
+    let members = entries(Path::new("/sys/fs/bcachefs")).flat_map(|path| entries(&path));
+    let mut blocks = members.filter_map(|path| fs::canonicalize(path.join("block")).ok());
+    blocks.find(|path| path.file_name().is_some_and(|own| own == name))?;
+    let settings = entries(Path::new("/sys/class/bdi")).filter(|path| {
+        path.file_name().is_some_and(|own| own.as_encoded_bytes().starts_with(b"bcachefs-"))
+    });
+    let mut settings =
+        settings.filter_map(|path| fs::read_to_string(path.join("read_ahead_kb")).ok());
+    let first = settings.next()?;
+    settings.all(|other| other == first).then(|| first.trim().to_owned())
+}
+
+/// What lies in a directory; nothing where there is none.
+fn entries(directory: &Path) -> impl Iterator<Item = PathBuf> + use<> {
+    fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.path())
 }
 
 /// Adds how much of the filesystem that holds `path` is free.
