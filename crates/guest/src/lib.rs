@@ -49,6 +49,11 @@ pub mod saved_state;
 pub mod uml;
 pub mod virtual_time;
 
+use std::process::Command;
+use std::time::Duration;
+
+use fsdyno_sys::child::{self, Ended, Keep, Limits};
+
 /// A sentence for every error: what failed, on what, what to try.
 pub type Result<T> = std::result::Result<T, String>;
 
@@ -61,4 +66,15 @@ pub fn hash(bytes: &[u8]) -> String {
 /// Reads a file whole.
 fn read(path: &std::path::Path) -> Result<Vec<u8>> {
     std::fs::read(path).map_err(|error| format!("read {}: {error}", path.display()))
+}
+
+/// What a program says when it is asked for its version.
+fn ask_version(program: &std::path::Path) -> Result<Ended> {
+    let limits = Limits {
+        stdout: Keep::Start(4 << 10),
+        stderr: Keep::End(4 << 10),
+        duration: Some(Duration::from_secs(20)),
+    };
+    child::run(Command::new(program).arg("--version"), &limits)
+        .map_err(|error| format!("{} --version: {error:?}", program.display()))
 }

@@ -5,12 +5,10 @@
 //! nobody uses, and a kernel that tests and mitigates nothing, begin the first process in about a second.
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
-use std::time::Duration;
 
 use fsdyno_model::guest;
 use fsdyno_model::place::Accelerator;
-use fsdyno_sys::child::{self, Keep, Limits};
+use fsdyno_sys::child;
 
 use crate::{Result, channel, initramfs, virtual_time};
 
@@ -37,13 +35,7 @@ pub struct Qemu {
 pub fn find() -> Result<Qemu> {
     let path = child::find_program(PROGRAM)
         .ok_or_else(|| format!("{PROGRAM} is not installed: {INSTALL}"))?;
-    let limits = Limits {
-        stdout: Keep::Start(4 << 10),
-        stderr: Keep::End(4 << 10),
-        duration: Some(Duration::from_secs(20)),
-    };
-    let ended = child::run(Command::new(&path).arg("--version"), &limits)
-        .map_err(|error| format!("{} --version: {error:?}", path.display()))?;
+    let ended = crate::ask_version(&path)?;
     let version = parse_version(&ended.stdout.text).ok_or_else(|| {
         let words = child::last_words(&ended.stdout.text, &ended.stderr.text);
         format!("{} tells no version: {words}", path.display())

@@ -7,11 +7,9 @@
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::Duration;
 
 use fsdyno_model::guest;
-use fsdyno_sys::child::{self, Keep, Limits};
-use fsdyno_sys::{confine, file, mount};
+use fsdyno_sys::{child, confine, file, mount};
 
 use crate::kernel::{Bootable, Kernel};
 use crate::qemu::Spec;
@@ -72,13 +70,7 @@ const WORDS: [&str; 17] = [
 pub fn find() -> Result<Uml> {
     let path = child::find_program(PROGRAM)
         .ok_or_else(|| format!("{PROGRAM} is not installed: {INSTALL}"))?;
-    let limits = Limits {
-        stdout: Keep::Start(4 << 10),
-        stderr: Keep::End(4 << 10),
-        duration: Some(Duration::from_secs(20)),
-    };
-    let ended = child::run(Command::new(&path).arg("--version"), &limits)
-        .map_err(|error| format!("{} --version: {error:?}", path.display()))?;
+    let ended = crate::ask_version(&path)?;
     let release = parse_release(&ended.stdout.text).ok_or_else(|| {
         let words = child::last_words(&ended.stdout.text, &ended.stderr.text);
         format!("{} tells no release: {words}", path.display())
