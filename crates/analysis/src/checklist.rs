@@ -242,7 +242,7 @@ fn cold(result: &RunResult) -> String {
 
 fn memory(result: &RunResult) -> String {
     let most = phases(result).map(|(_, phase)| phase.bytes).max().filter(|bytes| *bytes > 0);
-    let (Some(most), Some(memory)) = (most, result.run.environment.memory_bytes) else {
+    let (Some(most), Some(memory)) = (most, result.run.environment.usable_memory_bytes()) else {
         return UNKNOWN.to_owned();
     };
     let (most_shown, memory_shown) = (units::human_bytes(most), units::human_bytes(memory));
@@ -306,7 +306,7 @@ fn device(result: &RunResult) -> String {
 fn machine(result: &RunResult) -> String {
     let found = &result.run.environment;
     let text = |value: &Option<String>| value.clone().unwrap_or_else(|| "unknown".to_owned());
-    let memory = found.memory_bytes.map_or_else(|| "unknown".to_owned(), units::human_bytes);
+    let memory = found.memory_text();
     let count = found.cpu_count.map_or_else(|| "?".to_owned(), |count| count.to_string());
     format!(
         "Linux {} on {}, {count} × {}, memory {memory}, fsdyno {}; versions of the tools are in the result document.",

@@ -17,9 +17,9 @@ use fsdyno_lab::kernel_log::{self, KernelLog};
 use fsdyno_lab::{arguments, stand};
 use fsdyno_model::target::FreshSpec;
 use fsdyno_sys::mount;
-use serde::Serialize;
 
 use crate::content::{self, Found, RECORD};
+use crate::reaction::{After, FSYNC, Reaction, Step};
 use crate::recording::COMMAND_LIMIT;
 
 /// Records are mixed with it.
@@ -30,8 +30,6 @@ const FILE: u32 = 1;
 const FILE_BYTES: u64 = 1 << 20;
 /// Files in the directory that a fault of metadata hits; more than one block of any filesystem names.
 const MANY: u32 = 1500;
-/// What a program does so that what it wrote is durable.
-const FSYNC: &str = "fsync";
 /// How much later each request is answered, in nanoseconds.
 const SLOW_NS: u64 = 300_000_000;
 
@@ -129,27 +127,33 @@ pub static ALL: &[Fault] = &[
     },
 ];
 
+/// The fault with a name.
+///
+/// # Errors
+/// A sentence that names those that there are.
+pub fn find(name: &str) -> Result<&'static Fault, String> {
+    ALL.iter().find(|fault| fault.name == name).ok_or_else(|| {
+        let names: Vec<&str> = ALL.iter().map(|fault| fault.name).collect();
+        format!("no such fault; there are {}", fsdyno_model::words::listed(&names))
+    })
+}
+
+/// Whether the kernel is asked to panic when this filesystem finds an error.
+#[must_use]
+pub fn panics(spec: &FreshSpec) -> bool {
+    let is_asked = |word: &str| matches!(word, "errors=panic" | "fatal_errors=panic");
+    let is_made_so = |pair: &[String]| pair == ["-e", "panic"];
+    spec.mount.split(',').any(is_asked)
+        || spec.mkfs.windows(2).any(is_made_so)
+        || spec.mkfs.iter().any(|word| word == "-epanic")
+}
+
 fn inside(on: On, place: Place, effect: Effect) -> Rule {
     Rule { on, from: place.from, to: place.to, outside: false, effect }
 }
 
 fn outside(on: On, place: Place, effect: Effect) -> Rule {
     Rule { outside: true, ..inside(on, place, effect) }
-}
-
-/// What a program was told of one thing that it did.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Step {
-    /// What it did.
-    pub what: &'static str,
-    /// What it was told, in words.
-    pub told: String,
-    /// Whether that was an error.
-    pub is_error: bool,
-    /// Whether it was given bytes that nobody wrote there, as if nothing were wrong.
-    pub is_wrong: bool,
-    /// How long it took, in seconds.
-    pub elapsed_s: f64,
 }
 
 /// All that it was told.
@@ -176,6 +180,7 @@ impl Told {
             Ok(Read::Wrong) => ("done, with wrong bytes".to_owned(), false, true),
             Err(error) => (words(&error), true, false),
         };
+        let what = what.to_owned();
         self.steps.push(Step { what, told, is_error, is_wrong, elapsed_s });
         self.began = Some(Instant::now());
     }
@@ -185,51 +190,6 @@ impl Told {
 fn words(error: &io::Error) -> String {
     let text = error.to_string();
     text.split(" (os error").next().unwrap_or(&text).to_owned()
-}
-
-/// What a filesystem did when a disk went wrong.
-#[derive(Debug, Clone, Serialize)]
-pub struct Reaction {
-    /// The fault.
-    pub fault: &'static str,
-    /// What the program did and was told.
-    pub steps: Vec<Step>,
-    /// What became of the filesystem, while the disk was wrong: it goes on, or how it gave up.
-    pub state: String,
-    /// The first error that the kernel told of it.
-    pub kernel: Option<String>,
-    /// Once the disk was well again: whether it could be mounted, what the file held, what the check found.
-    pub after: After,
-}
-
-/// What was there once the disk was well again.
-#[derive(Debug, Clone, Default, Serialize)]
-pub struct After {
-    /// Why it could not be mounted; null where it could.
-    pub mount_error: Option<String>,
-    /// What the file held: `written` what was written last, `before` what was there before, `mixed` both,
-    /// `wrong` anything else; or the error of reading it.
-    pub file: Option<String>,
-    /// What the check found; null where it found no errors.
-    pub check: Option<String>,
-}
-
-impl Reaction {
-    /// Whether a program was given wrong bytes, or told that its bytes were durable that were not, and
-    /// never an error.
-    #[must_use]
-    pub fn is_silent(&self) -> bool {
-        let is_told = self.steps.iter().any(|step| step.is_error);
-        let is_wrong_now = self.steps.iter().any(|step| step.is_wrong);
-        let is_durable = self.steps.iter().any(|step| step.what == FSYNC && !step.is_error);
-        let is_wrong_later = match self.after.file.as_deref() {
-            Some("before" | "mixed") => is_durable,
-            Some("wrong") => true,
-            _ => false,
-        };
-        let is_found = self.after.mount_error.is_some() || self.after.check.is_some();
-        !is_told && (is_wrong_now || is_wrong_later && !is_found)
-    }
 }
 
 /// What is to be tried.
@@ -333,7 +293,7 @@ impl Bench<'_> {
         self.mount()?;
         prepare(&self.point).map_err(|error| format!("before the fault: {error}"))?;
         self.unmount()?;
-        let place = find(&self.log)?;
+        let place = place_of_data(&self.log)?;
         self.mount()?;
         let mut kernel = KernelLog::from_now();
         self.set(&(fault.rules)(place))?;
@@ -346,7 +306,14 @@ impl Bench<'_> {
         self.unmount().or_else(|error| mount::unmount_lazy(&self.point).map_err(|_| error))?;
         let first = kernel_log::first_error(kernel.records(), &devices);
         let after = self.after()?;
-        Ok(Reaction { fault: fault.name, steps: told.steps, state, kernel: first, after })
+        Ok(Reaction {
+            fault: fault.name.to_owned(),
+            steps: told.steps,
+            state,
+            is_machine_lost: false,
+            kernel: first,
+            after,
+        })
     }
 
     fn state(&self, records: &[String], devices: &[String]) -> String {
@@ -403,7 +370,7 @@ fn prepare(root: &Path) -> io::Result<()> {
 }
 
 /// Where the file's data lie, from what was written down: filesystems tell it each in its own way.
-fn find(log: &Path) -> Result<Place, String> {
+fn place_of_data(log: &Path) -> Result<Place, String> {
     let log = WriteLog::open(log)?;
     let mut place: Option<Place> = None;
     for entry in log.entries() {
@@ -494,36 +461,9 @@ fn list_many(root: &Path) -> io::Result<Read> {
 
 #[cfg(test)]
 mod tests {
+    use fsdyno_model::device::DeviceSpec;
+
     use super::*;
-
-    fn reaction(steps: Vec<Step>, file: &str) -> Reaction {
-        let after = After { file: Some(file.to_owned()), ..After::default() };
-        Reaction { fault: "x", steps, state: String::new(), kernel: None, after }
-    }
-
-    fn step(what: &'static str, is_error: bool, is_wrong: bool) -> Step {
-        Step { what, told: String::new(), is_error, is_wrong, elapsed_s: 0.0 }
-    }
-
-    #[test]
-    fn silent_is_what_nobody_was_told() {
-        let fsync = |is_error| vec![step(FSYNC, is_error, false)];
-        for (steps, file, expected) in [
-            (fsync(false), "written", false),
-            (fsync(false), "before", true),
-            (fsync(false), "mixed", true),
-            (fsync(true), "before", false),
-            (fsync(false), "Input/output error", false),
-            (vec![step("read", false, true)], "before", true),
-            (vec![step("read", true, false)], "before", false),
-            (vec![step("read", false, false)], "before", false),
-        ] {
-            assert_eq!(reaction(steps.clone(), file).is_silent(), expected, "{steps:?} {file}");
-        }
-        let mut found = reaction(fsync(false), "before");
-        found.after.check = Some("errors".to_owned());
-        assert!(!found.is_silent());
-    }
 
     #[test]
     fn a_file_holds_one_version_or_both() {
@@ -531,6 +471,31 @@ mod tests {
         assert_eq!(held(&[Some(FIRST); 3]), "before");
         assert_eq!(held(&[Some(FIRST), Some(SECOND)]), "mixed");
         assert_eq!(held(&[Some(FIRST), None]), "wrong");
+    }
+
+    #[test]
+    fn who_asks_for_a_panic_is_known() {
+        for (mkfs, mount, expected) in [
+            ("", "", false),
+            ("", "noatime,errors=panic", true),
+            ("", "errors=remount-ro", false),
+            ("", "fatal_errors=panic", true),
+            ("-q -e panic", "", true),
+            ("-epanic", "", true),
+            ("-e continue", "", false),
+            ("-L panic", "", false),
+        ] {
+            let spec = FreshSpec {
+                filesystem: "ext4".to_owned(),
+                mkfs: mkfs.split_whitespace().map(str::to_owned).collect(),
+                mount: mount.to_owned(),
+                device: DeviceSpec::LoopImage { size_bytes: None },
+                journal: None,
+                age: None,
+                kernel: None,
+            };
+            assert_eq!(panics(&spec), expected, "{mkfs} {mount}");
+        }
     }
 
     #[test]

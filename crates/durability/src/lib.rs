@@ -28,6 +28,7 @@ pub mod history;
 pub mod image;
 pub mod oracle;
 pub mod promises;
+pub mod reaction;
 pub mod recording;
 pub mod replay;
 pub mod workload;

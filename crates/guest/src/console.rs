@@ -55,8 +55,8 @@ pub fn verdict(text: &str) -> Option<String> {
             ))
         });
     }
-    // `RIP: 0010:jfs_create+0x1f/0x40 [jfs]`: the first is where it began.
-    let place = after("RIP:").and_then(|place| place.trim().split_once(':')).map(|(_, place)| {
+    // `RIP: 0010:jfs_create+0x1f/0x40 [jfs]`: the first is where it began. That of a program is another segment.
+    let place = after("RIP: 0010:").map(|place| {
         let (function, module) = place.split_once(' ').unwrap_or((place, ""));
         let function = function.split('+').next().unwrap_or(function);
         format!(" in {} {}", function, module.trim()).trim_end().to_owned()
@@ -89,6 +89,12 @@ mod tests {
         assert_eq!(
             verdict(PANIC).as_deref(),
             Some("kernel panic in jfs_create [jfs]: Fatal exception")
+        );
+        let asked = "[ 1.5] Kernel panic - not syncing: EXT4-fs (device loop0): panic forced after error\n\
+            [ 1.6] RIP: 0033:0x7f3b10\n";
+        assert_eq!(
+            verdict(asked).as_deref(),
+            Some("kernel panic: EXT4-fs (device loop0): panic forced after error")
         );
         let sysrq = "[ 1.5] Kernel panic - not syncing: sysrq triggered crash\n";
         assert_eq!(verdict(sysrq).as_deref(), Some("kernel panic: sysrq triggered crash"));

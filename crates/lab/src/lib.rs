@@ -38,6 +38,7 @@ pub mod environment;
 pub mod filesystem;
 pub mod guard;
 pub mod kernel_log;
+pub mod memory_limit;
 pub mod quiesce;
 pub mod readiness;
 pub mod reclaim;

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::guest::GuestFacts;
 use crate::place::Measured;
+use crate::units::human_bytes;
 
 /// The machine and its software, read once at the start of a run.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -31,6 +32,10 @@ pub struct Environment {
     pub cpu_governor: Option<String>,
     /// Memory in bytes.
     pub memory_bytes: Option<u64>,
+    /// What of it the workloads on the host could use, what the kernel cached for them included, in bytes;
+    /// null for all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory_limit_bytes: Option<u64>,
     /// Whether the effective user is root.
     pub root: bool,
     /// Directory of the images.
@@ -62,4 +67,22 @@ pub struct Environment {
     /// The guest; null on the host.
     #[serde(default)]
     pub guest: Option<GuestFacts>,
+}
+
+impl Environment {
+    /// Memory that a workload could use, in bytes: that of the machine, or the limit that was set.
+    #[must_use]
+    pub fn usable_memory_bytes(&self) -> Option<u64> {
+        self.memory_bytes.into_iter().chain(self.memory_limit_bytes).min()
+    }
+
+    /// `16.0 GiB`, `16.0 GiB, 512 MiB of it for the workload`, or `unknown`.
+    #[must_use]
+    pub fn memory_text(&self) -> String {
+        let all = self.memory_bytes.map_or_else(|| "unknown".to_owned(), human_bytes);
+        match self.memory_limit_bytes {
+            Some(limit) => format!("{all}, {} of it for the workload", human_bytes(limit)),
+            None => all,
+        }
+    }
 }

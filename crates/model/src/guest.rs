@@ -12,9 +12,10 @@ use crate::activity::Activity;
 use crate::environment::Environment;
 use crate::plan::Plan;
 use crate::record::{Role, TrialRecord};
+use crate::target::TargetSpec;
 
 /// Version of what is said over the port.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 /// Name of the port.
 pub const PORT: &str = "fsdyno.trial";
 /// Word of the kernel's command line, and so of the first process's environment, that names the serial line
@@ -52,6 +53,21 @@ pub enum Task {
     },
     /// Run one trial.
     Trial(Box<TrialErrand>),
+    /// Try what a filesystem does when its disk goes wrong.
+    DiskFault(Box<DiskFaultErrand>),
+}
+
+/// A fault of a disk for a guest, which makes the disk in its own memory.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct DiskFaultErrand {
+    /// The filesystem, and what is asked of it.
+    pub target: TargetSpec,
+    /// Size of the disk in bytes.
+    pub size_bytes: u64,
+    /// Name of a shipped model of a disk.
+    pub model: String,
+    /// Name of the fault.
+    pub fault: String,
 }
 
 /// One trial for a guest.
@@ -143,6 +159,11 @@ pub enum Message {
     Activity(Box<Activity>),
     /// The trial, whole but for what the machine did meanwhile.
     Record(Box<TrialRecord>),
+    /// What a filesystem did when its disk went wrong.
+    Reaction {
+        /// A reaction, as the crate `durability` has it, in JSON.
+        json: String,
+    },
     /// The errand could not be done.
     Failed {
         /// What failed, on what, and what to try.

@@ -13,6 +13,9 @@ pub const DEFAULT_MEMORY_BYTES: u64 = 1 << 30;
 /// Least memory of a guest, in bytes: the kernel, the programs and a page cache.
 pub const MIN_MEMORY_BYTES: u64 = 256 << 20;
 
+/// Least limit of memory on the host, in bytes: the workload's own program and what it has under way.
+pub const MIN_MEMORY_LIMIT_BYTES: u64 = 64 << 20;
+
 /// Why no kernel can be chosen there.
 pub const UML_KERNEL_ERROR: &str = "User-Mode Linux is a kernel of its own and boots no other: leave out \
      --kernel and @kernel=, or take --in guest";
@@ -158,6 +161,10 @@ pub struct Place {
     pub accelerator: Option<Accelerator>,
     /// Memory of the guest, in bytes.
     pub memory_bytes: u64,
+    /// Memory that a workload on the host may use, what the kernel caches for it included, in bytes; null for
+    /// all that there is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory_limit_bytes: Option<u64>,
     /// Whether guests of several trials start from a saved state of a booted one.
     #[serde(default = "usual_saved_state", skip_serializing_if = "is_usual")]
     pub saved_state: bool,
@@ -181,6 +188,7 @@ impl Default for Place {
             kernel: None,
             accelerator: None,
             memory_bytes: DEFAULT_MEMORY_BYTES,
+            memory_limit_bytes: None,
             saved_state: usual_saved_state(),
         }
     }
@@ -214,10 +222,11 @@ impl Place {
     /// What contradicts itself: settings of guests where trials run on the host, too little memory.
     #[must_use]
     pub fn errors(&self) -> Vec<String> {
+        let mut errors = Vec::from_iter(self.limit_error());
         if self.is_uml() {
-            return self.uml_errors();
+            errors.extend(self.uml_errors());
+            return errors;
         }
-        let mut errors = Vec::new();
         if self.is_virtual() && self.accelerator == Some(Accelerator::Kvm) {
             errors.push(
                 "kvm counts no instructions: leave out --accelerator, or --clock virtual"
@@ -250,6 +259,18 @@ impl Place {
         });
         errors.extend(told);
         errors
+    }
+
+    fn limit_error(&self) -> Option<String> {
+        let limit = self.memory_limit_bytes?;
+        if self.is_guest() {
+            let error = "a limit of memory is of the host, a guest has as much as it is given: take \
+                         --guest-memory (memory = in a plan)";
+            return Some(error.to_owned());
+        }
+        let needed = crate::units::human_bytes(MIN_MEMORY_LIMIT_BYTES);
+        (limit < MIN_MEMORY_LIMIT_BYTES)
+            .then(|| format!("a workload needs at least {needed} of memory"))
     }
 
     fn memory_error(&self) -> Option<String> {
@@ -366,6 +387,19 @@ mod tests {
         assert!(booted.errors()[0].contains("saved_state is of guests"));
         let small = Place { kind: Where::Guest, memory_bytes: 1, ..place };
         assert!(small.errors()[0].contains("memory"));
+    }
+
+    #[test]
+    fn a_limit_of_memory_is_of_the_host() {
+        let limited =
+            Place { memory_limit_bytes: Some(MIN_MEMORY_LIMIT_BYTES), ..Place::default() };
+        assert!(limited.errors().is_empty());
+        for kind in [Where::Guest, Where::Uml] {
+            let error = Place { kind, ..limited.clone() }.errors().join("; ");
+            assert!(error.contains("--guest-memory"), "{error}");
+        }
+        let little = Place { memory_limit_bytes: Some(1), ..limited };
+        assert!(little.errors()[0].contains("at least 64.0 MiB"));
     }
 
     #[test]

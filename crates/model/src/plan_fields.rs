@@ -18,7 +18,7 @@ pub(crate) const PLAN_FIELDS: &[&str] = &[
 
 /// Settings of `[plan]` that say where trials run.
 pub(crate) const PLACE_FIELDS: &[&str] =
-    &["where", "clock", "shift", "kernel", "accelerator", "memory", "saved_state"];
+    &["where", "clock", "shift", "kernel", "accelerator", "memory", "memory_limit", "saved_state"];
 
 /// Fields of a target.
 pub(crate) const TARGET_FIELDS: &[&str] = &[

@@ -84,6 +84,9 @@ fn settings(plan: &Plan) -> String {
 }
 
 fn place(text: &mut String, place: &Place) {
+    if let Some(bytes) = place.memory_limit_bytes {
+        field(text, "memory_limit", units::exact_bytes(bytes));
+    }
     if !place.is_guest() {
         return;
     }

@@ -200,7 +200,10 @@ impl Reader<'_> {
             _ => {
                 let read = text.map(|it| units::parse_bytes(&it).map_err(|it| it.to_string()));
                 let read = read.and_then(|read| self.toml.keep(value.span(), read));
-                place.memory_bytes = read.unwrap_or(place.memory_bytes);
+                match name {
+                    "memory_limit" => place.memory_limit_bytes = read,
+                    _ => place.memory_bytes = read.unwrap_or(place.memory_bytes),
+                }
             }
         }
     }

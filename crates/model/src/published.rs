@@ -258,6 +258,8 @@ pub fn parse(
             table.insert("where".to_owned(), Value::from("guest"));
             table.insert("clock".to_owned(), Value::from("virtual"));
             table.insert("trials".to_owned(), Value::from(1));
+            // Guests have a size.
+            table.remove("memory_limit");
         }
     }
     let published = root.remove("published").ok_or_else(|| format!("{name}: no [published]"))?;

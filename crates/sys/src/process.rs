@@ -36,6 +36,20 @@ pub fn signal_with_parent(command: &mut Command, signal: Signal) -> &mut Command
     unsafe { command.pre_exec(arm) }
 }
 
+/// Has SIGINT end the child, or be its own to handle, even where this process ignores it, as a shell has
+/// what it starts in the background do.
+pub fn heed_interrupts(command: &mut Command) -> &mut Command {
+    let heed = || {
+        // SAFETY: the default action takes no handler.
+        match unsafe { libc::signal(libc::SIGINT, libc::SIG_DFL) } {
+            libc::SIG_ERR => Err(io::Error::last_os_error()),
+            _ => Ok(()),
+        }
+    };
+    // SAFETY: between fork and exec one system call is made, without allocation or locks.
+    unsafe { command.pre_exec(heed) }
+}
+
 /// Makes the child the leader of its own process group, so that signals from the terminal do not
 /// reach it and [`kill_group`] reaches all that it starts.
 pub fn own_process_group(command: &mut Command) -> &mut Command {

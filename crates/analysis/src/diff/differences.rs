@@ -86,6 +86,7 @@ fn machine(result: &RunResult) -> Properties {
     add("cpu_count", environment.cpu_count.map(|count| count.to_string()));
     add("cpu_governor", environment.cpu_governor.clone());
     add("memory_bytes", environment.memory_bytes.map(|bytes| bytes.to_string()));
+    add("memory_limit_bytes", environment.memory_limit_bytes.map(|bytes| bytes.to_string()));
     add("root", Some(environment.root.to_string()));
     add("image_directory", environment.image_directory.clone());
     add("image_filesystem", environment.image_filesystem.clone());

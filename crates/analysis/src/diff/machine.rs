@@ -52,7 +52,7 @@ impl Machines {
         compare("processor", a.cpu_model.clone(), b.cpu_model.clone());
         let count = |environment: &Environment| environment.cpu_count.map(|it| it.to_string());
         compare("processors", count(a), count(b));
-        if let (Some(base), Some(new)) = (a.memory_bytes, b.memory_bytes)
+        if let (Some(base), Some(new)) = (a.usable_memory_bytes(), b.usable_memory_bytes())
             && (base as f64 / new as f64).ln().abs() > SAME_MEMORY
         {
             let text = |bytes| Some(fsdyno_model::units::human_bytes(bytes));

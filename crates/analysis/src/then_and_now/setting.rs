@@ -80,7 +80,7 @@ fn regime(
     let data = trials.iter().map(written).max().filter(|bytes| *bytes > 0)?;
     let held =
         if environment.measured.place != Where::Host { published.input_mib * MIB } else { 0 };
-    let memory = environment.memory_bytes?.saturating_sub(held).max(1);
+    let memory = environment.usable_memory_bytes()?.saturating_sub(held).max(1);
     let machine = published.machines.first()?;
     let (now, then) = (data as f64 / memory as f64, published.data_per_memory()?);
     let assumed = match &machine.memory_assumed {

@@ -1,7 +1,18 @@
 //! `fsdyno faults`: what each filesystem does when its disk goes wrong, as a table.
 
-use fsdyno_durability::faults::{self, Fault, Order, Reaction};
+use std::path::Path;
+
+use anyhow::Context as _;
+use fsdyno_disk::shipped;
+use fsdyno_durability::faults::{self, Fault, Order};
+use fsdyno_durability::reaction::{Reaction, Step};
+use fsdyno_lab::readiness::Readiness;
 use fsdyno_lab::workspace::Workspace;
+use fsdyno_model::guest::DiskFaultErrand;
+use fsdyno_model::kernel::KernelChoice;
+use fsdyno_model::place::{Accelerator, Where};
+use fsdyno_model::plan::Plan;
+use fsdyno_model::target::{DeviceSpec, Ground, TargetSpec};
 use fsdyno_model::units;
 use fsdyno_report::list;
 use fsdyno_sys::process;
@@ -9,6 +20,7 @@ use serde_json::json;
 
 use super::durability::target::Wanted;
 use super::output;
+use crate::run::guest;
 use crate::run::progress::say;
 use crate::{bad_input, paths, run};
 
@@ -23,8 +35,21 @@ pub struct Args {
     targets: Vec<String>,
 
     /// These faults alone; may be given several times
-    #[arg(long, value_name = "FAULT", value_delimiter = ',', value_parser = fault)]
+    #[arg(long, value_name = "FAULT", value_delimiter = ',', value_parser = faults::find)]
     fault: Vec<&'static Fault>,
+
+    /// Where disks go wrong: on this machine, or in guests, which may panic and need no root
+    #[arg(long = "in", value_name = "host|guest", default_value = "host", value_parser = Where::parse)]
+    place: Where,
+
+    /// Kernel of the guests: a version that is there, a kernel image, or a package with one
+    /// [default: the newest that is installed]
+    #[arg(long, value_name = "VERSION|FILE", value_parser = KernelChoice::parse)]
+    kernel: Option<KernelChoice>,
+
+    /// What carries out the guests' instructions [default: kvm where it works]
+    #[arg(long, value_name = "kvm|tcg", value_parser = Accelerator::parse)]
+    accelerator: Option<Accelerator>,
 
     /// Directory for the images [default: /var/tmp]
     #[arg(long, value_name = "DIR")]
@@ -39,56 +64,109 @@ pub struct Args {
     json: bool,
 }
 
-fn fault(name: &str) -> Result<&'static Fault, String> {
-    faults::ALL.iter().find(|fault| fault.name == name).ok_or_else(|| {
-        let names: Vec<&str> = faults::ALL.iter().map(|fault| fault.name).collect();
-        format!("no such fault; there are {}", fsdyno_model::words::listed(&names))
-    })
-}
-
 impl Args {
     /// Does it. What a filesystem does is told, and is no failure.
     ///
     /// # Errors
     /// Bad input: a target that cannot be tried; whatever could not be done.
     pub fn execute(self) -> anyhow::Result<bool> {
-        if !process::may_mount() {
-            return Err(bad_input("faults need root, to mount what they hit: run it with sudo"));
-        }
         let parent = self.dir.clone().unwrap_or_else(paths::default_image_directory);
-        let wanted: Vec<Wanted> =
-            self.targets.iter().map(|text| Wanted::new(text, &parent)).collect::<Result<_, _>>()?;
-        run::enter_private_namespace();
-        process::install_signal_handlers()?;
-        let state = paths::state_directory()?;
-        run::tell_leftovers(&state);
-        let id = format!("faults-{}", std::process::id());
-        let workspace = Workspace::open(&id, &parent, &state, &[]).map_err(bad_input)?;
-        let reactions = self.react(&wanted, &workspace);
-        let closed = workspace.close().map_err(|errors| anyhow::anyhow!(errors.join("; ")));
-        let reactions = reactions?;
-        closed?;
+        let found = match self.place {
+            Where::Host => self.on_this_machine(&parent)?,
+            Where::Guest => self.in_guests(&parent)?,
+            Where::Uml => {
+                return Err(bad_input(
+                    "User-Mode Linux has no FUSE to serve such disks with: take --in guest",
+                ));
+            }
+        };
         if self.json {
-            let one = |(wanted, reactions): (&Wanted, &Vec<Reaction>)| {
+            let one = |(target, reactions): &(String, Vec<Reaction>)| {
                 let told = |reaction: &Reaction| json!({ "silent": reaction.is_silent(), "reaction": reaction });
                 let reactions: Vec<_> = reactions.iter().map(told).collect();
-                json!({ "target": wanted.text, "reactions": reactions })
+                json!({ "target": target, "reactions": reactions })
             };
-            let all: Vec<_> = wanted.iter().zip(&reactions).map(one).collect();
+            let all: Vec<_> = found.iter().map(one).collect();
             output::print(&serde_json::to_string_pretty(&json!({ "targets": all }))?)?;
             return Ok(true);
         }
-        for (wanted, reactions) in wanted.iter().zip(&reactions) {
-            output::print(&table(&wanted.text, reactions))?;
+        for (target, reactions) in &found {
+            output::print(&table(target, reactions))?;
         }
         Ok(true)
     }
 
-    fn react(
+    fn on_this_machine(&self, parent: &Path) -> anyhow::Result<Vec<(String, Vec<Reaction>)>> {
+        if self.kernel.is_some() || self.accelerator.is_some() {
+            return Err(bad_input("a kernel and an accelerator are of guests: add --in guest"));
+        }
+        if !process::may_mount() {
+            return Err(bad_input(
+                "faults need root, to mount what they hit: run it with sudo, or add --in guest",
+            ));
+        }
+        let wanted: Vec<Wanted> =
+            self.targets.iter().map(|text| Wanted::new(text, parent)).collect::<Result<_, _>>()?;
+        run::enter_private_namespace();
+        let workspace = workspace(parent)?;
+        let reactions = self.all(&wanted, &workspace, &mut |number, fault, directory| {
+            let wanted = &wanted[number];
+            let order = Order {
+                spec: &wanted.spec,
+                size_bytes: wanted.size_bytes,
+                model: (&wanted.model_name, &wanted.model),
+                directory,
+            };
+            std::fs::create_dir(directory)?;
+            faults::react(&order, fault).map_err(anyhow::Error::msg)
+        });
+        closed(workspace, reactions)
+    }
+
+    fn in_guests(&self, parent: &Path) -> anyhow::Result<Vec<(String, Vec<Reaction>)>> {
+        let wanted: Vec<Wanted> =
+            self.targets.iter().map(|text| Wanted::read(text)).collect::<Result<_, _>>()?;
+        let mut plan = Plan { directory: Some(parent.to_owned()), trials: 1, ..Plan::new(false) };
+        plan.place.kind = Where::Guest;
+        (plan.place.kernel, plan.place.accelerator) = (self.kernel.clone(), self.accelerator);
+        plan.targets = wanted.iter().map(bare).collect();
+        let parts = guest::parts_for_faults(&plan)?;
+        for (wanted, target) in wanted.iter().zip(&plan.targets) {
+            let why = match guest::readiness::readiness(target, &plan, &parts) {
+                Readiness::Ready if shipped::is_file(&wanted.model_name) => {
+                    "a guest has no models but those that are shipped".to_owned()
+                }
+                Readiness::Ready => continue,
+                Readiness::Skip { reason: why } | Readiness::Refuse { error: why } => why,
+            };
+            return Err(bad_input(format!("{}: {why}", wanted.text)));
+        }
+        let workspace = workspace(parent)?;
+        let guests = parts.prepare(&plan, &workspace, self.quiet);
+        let reactions = guests.and_then(|guests| {
+            if !self.quiet {
+                say(&guests.text());
+            }
+            self.all(&wanted, &workspace, &mut |number, fault, directory| {
+                let errand = DiskFaultErrand {
+                    target: plan.targets[number].clone(),
+                    size_bytes: wanted[number].size_bytes,
+                    model: wanted[number].model_name.clone(),
+                    fault: fault.name.to_owned(),
+                };
+                guests.react(number, errand, directory)
+            })
+        });
+        closed(workspace, reactions)
+    }
+
+    /// What `one` finds for each target and fault, given a path for a directory of its own.
+    fn all(
         &self,
         wanted: &[Wanted],
         workspace: &Workspace,
-    ) -> anyhow::Result<Vec<Vec<Reaction>>> {
+        one: &mut dyn FnMut(usize, &'static Fault, &Path) -> anyhow::Result<Reaction>,
+    ) -> anyhow::Result<Vec<(String, Vec<Reaction>)>> {
         let chosen = |fault: &&Fault| {
             self.fault.is_empty() || self.fault.iter().any(|one| one.name == fault.name)
         };
@@ -103,34 +181,55 @@ impl Args {
                     say(&format!("{}: {}", wanted.text, fault.summary));
                 }
                 let directory = workspace.directory().join(format!("{number}-{}", fault.name));
-                std::fs::create_dir(&directory)?;
-                let order = Order {
-                    spec: &wanted.spec,
-                    size_bytes: wanted.size_bytes,
-                    model: (&wanted.model_name, &wanted.model),
-                    directory: &directory,
-                };
-                let reaction = faults::react(&order, fault);
-                reactions.push(reaction.map_err(|error| {
-                    anyhow::anyhow!("{}, {}: {error}", wanted.text, fault.name)
-                })?);
+                let reaction = one(number, fault, &directory);
+                reactions
+                    .push(reaction.with_context(|| format!("{}, {}", wanted.text, fault.name))?);
                 // Images of many faults would fill the disk.
                 let _ = std::fs::remove_file(directory.join("disk"));
             }
-            all.push(reactions);
+            all.push((wanted.text.clone(), reactions));
         }
         Ok(all)
     }
 }
 
+/// A place for what is made, after what dead runs left behind is removed.
+fn workspace(parent: &Path) -> anyhow::Result<Workspace> {
+    process::install_signal_handlers()?;
+    let state = paths::state_directory()?;
+    run::tell_leftovers(&state);
+    let id = format!("faults-{}", std::process::id());
+    Workspace::open(&id, parent, &state, &[]).map_err(bad_input)
+}
+
+/// What was found, once everything that was made is gone.
+fn closed<T>(workspace: Workspace, found: anyhow::Result<T>) -> anyhow::Result<T> {
+    let closed = workspace.close().map_err(|errors| anyhow::anyhow!(errors.join("; ")));
+    let found = found?;
+    closed?;
+    Ok(found)
+}
+
+/// The target on a disk that a guest makes itself.
+fn bare(wanted: &Wanted) -> TargetSpec {
+    let mut target = wanted.target.clone();
+    if let Ground::Fresh(fresh) = &mut target.ground {
+        fresh.device = DeviceSpec::LoopImage { size_bytes: Some(wanted.size_bytes) };
+    }
+    target
+}
+
 fn table(target: &str, reactions: &[Reaction]) -> String {
     let row = |reaction: &Reaction| {
         let silent = if reaction.is_silent() { "SILENT: " } else { "" };
-        vec![
-            reaction.fault.to_owned(),
-            reaction.state.clone(),
-            format!("{silent}{}; then {}", told(reaction), afterwards(reaction)),
-        ]
+        let (state, words) = match reaction.is_machine_lost {
+            true => ("the guest ended".to_owned(), reaction.state.clone()),
+            false => {
+                let words = format!("{silent}{}; then {}", told(reaction), afterwards(reaction));
+                (reaction.state.clone(), words)
+            }
+        };
+        vec![reaction.fault.clone(), state, words]
     };
     let rows: Vec<Vec<String>> = reactions.iter().map(row).collect();
     let head = ["FAULT", "FILESYSTEM", "THE PROGRAM IS TOLD; THEN, WITH A DISK THAT IS WELL"];
@@ -138,7 +237,7 @@ fn table(target: &str, reactions: &[Reaction]) -> String {
 }
 
 fn told(reaction: &Reaction) -> String {
-    let step = |step: &faults::Step| {
+    let step = |step: &Step| {
         let time = if step.elapsed_s < LONG_S {
             String::new()
         } else {

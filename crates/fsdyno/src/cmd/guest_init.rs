@@ -11,10 +11,15 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use fsdyno_disk::{Model, shipped};
+use fsdyno_durability::faults::{self, Order};
 use fsdyno_guest::inside;
+use fsdyno_lab::emulator::find_model;
 use fsdyno_lab::emulator::inside::{self as emulated, Wish};
 use fsdyno_lab::workspace::Workspace;
-use fsdyno_model::guest::{self, Errand, Fault, Message, ServedDisk, Task, TrialErrand};
+use fsdyno_model::guest::{
+    self, DiskFaultErrand, Errand, Fault, Message, ServedDisk, Task, TrialErrand,
+};
+use fsdyno_model::target::Ground;
 use fsdyno_model::wire;
 use fsdyno_sys::{clock, first_process, process};
 
@@ -24,6 +29,8 @@ use crate::run::trial::{self, Setting};
 
 /// Where ledgers lie in a guest, which nobody reads.
 const STATE: &str = "/run/fsdyno";
+/// Where a disk that goes wrong lies in a guest.
+const FAULTS: &str = "/run/fsdyno-faults";
 
 /// Arguments of `fsdyno guest-init`: none.
 #[derive(Debug, clap::Args)]
@@ -112,6 +119,10 @@ fn work(errand: Errand, voice: &Voice) -> anyhow::Result<()> {
             }
             voice.say(&Message::Record(Box::new(record)));
         }
+        Task::DiskFault(errand) => {
+            let json = try_fault(&errand)?;
+            voice.say(&Message::Reaction { json });
+        }
         Task::Wait { .. } => anyhow::bail!("an errand to wait comes before any other"),
     }
     Ok(())
@@ -135,6 +146,7 @@ fn run_trial(
     let workspace = Workspace::open("guest", &images, Path::new(STATE), &destroy)
         .map_err(anyhow::Error::msg)?;
     let setting = Setting {
+        memory_limit_bytes: None,
         plan,
         workspace: &workspace,
         may_drop_caches: fsdyno_sys::caches::can_drop_caches(),
@@ -161,6 +173,21 @@ fn run_trial(
         let _ = writeln!(std::io::stderr(), "fsdyno: teardown: {error}");
     }
     Ok(record)
+}
+
+/// Tries a fault on a disk in this machine's memory; gives the reaction as JSON.
+fn try_fault(errand: &DiskFaultErrand) -> anyhow::Result<String> {
+    let fault = faults::find(&errand.fault).map_err(anyhow::Error::msg)?;
+    let model = find_model(&errand.model).map_err(anyhow::Error::msg)?;
+    let Ground::Fresh(spec) = &errand.target.ground else {
+        anyhow::bail!("a directory has no disk that goes wrong")
+    };
+    let directory = Path::new(FAULTS);
+    std::fs::create_dir(directory).with_context(|| format!("make {FAULTS}"))?;
+    let (size_bytes, model) = (errand.size_bytes, (errand.model.as_str(), &model));
+    let order = Order { spec, size_bytes, model, directory };
+    let reaction = faults::react(&order, fault).map_err(anyhow::Error::msg)?;
+    Ok(serde_json::to_string(&reaction)?)
 }
 
 /// Serves a disk in this machine from now on.

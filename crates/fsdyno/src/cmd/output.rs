@@ -149,6 +149,11 @@ pub struct PlaceArgs {
     #[arg(long, value_name = "SIZE", value_parser = bytes)]
     pub guest_memory: Option<u64>,
 
+    /// Memory that a workload on this machine may use, files that the kernel caches for it included, by a
+    /// control group; needs root
+    #[arg(long, value_name = "SIZE", value_parser = bytes)]
+    pub memory_limit: Option<u64>,
+
     /// Boot the guest of each trial, instead of starting those of several trials from a saved state of
     /// a booted one
     #[arg(long)]
@@ -182,6 +187,7 @@ impl PlaceArgs {
         place.kernel = self.kernel.clone().or(place.kernel.take());
         place.accelerator = self.accelerator.or(place.accelerator);
         place.memory_bytes = self.guest_memory.unwrap_or(place.memory_bytes);
+        place.memory_limit_bytes = self.memory_limit.or(place.memory_limit_bytes);
         place.saved_state &= !self.no_saved_state;
         plan.settle_clock();
     }

@@ -10,6 +10,7 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
+use fsdyno_lab::memory_limit::MemoryLimit;
 use fsdyno_model::activity::Activity;
 use fsdyno_model::age::AgeRecord;
 use fsdyno_model::record::{PhaseRecord, VerifyRecord, Warning};
@@ -90,6 +91,8 @@ pub struct Attendance<'a> {
     pub phase_limit: Option<Duration>,
     /// Hears the phase and the share done.
     pub progress: &'a mut dyn FnMut(&str, f64),
+    /// Holds its memory, and that of its programs.
+    pub memory_limit: Option<&'a MemoryLimit>,
     /// Unmounts the target and mounts it again.
     pub remount: &'a mut dyn FnMut() -> Result<(), String>,
 }
@@ -118,6 +121,12 @@ pub fn run(
     process::own_process_group(&mut command);
     process::die_with_parent(&mut command);
     let mut child = command.spawn().context("cannot start the phase runner")?;
+    if let Some(Err(error)) = attendance.memory_limit.map(|limit| limit.admit(child.id())) {
+        // It waits for its errand; without one it ends.
+        drop(child.stdin.take());
+        let _ = child.wait();
+        anyhow::bail!(error);
+    }
     let mut input = child.stdin.take().context("the phase runner has no standard input")?;
     let output = child.stdout.take().context("the phase runner has no standard output")?;
     let mut errors = child.stderr.take().context("the phase runner has no standard error")?;

@@ -2,6 +2,7 @@
 //! `trial`, what it starts from in `states`, what keeps a target out of a guest in `readiness`, which kernel
 //! each target has in `kernels`.
 
+mod faults;
 mod kernels;
 pub mod readiness;
 mod states;
@@ -44,6 +45,8 @@ pub struct Parts {
     front: Front,
     kernels: Kernels,
     cache: Option<PathBuf>,
+    /// Drivers that all targets need besides their own.
+    helpers: &'static [&'static str],
 }
 
 /// What the guests of a run share.
@@ -80,7 +83,15 @@ pub fn parts(plan: &Plan) -> anyhow::Result<Parts> {
     let cache = paths::guest_directory();
     let unpacked = cache.clone().unwrap_or_else(|| super::image_directory(plan));
     let kernels = Kernels::of(plan, &front, &unpacked).map_err(failed)?;
-    Ok(Parts { front, kernels, cache })
+    Ok(Parts { front, kernels, cache, helpers: &[] })
+}
+
+/// The same for guests whose disks go wrong: those that serve such disks to themselves.
+///
+/// # Errors
+/// As [`parts`].
+pub fn parts_for_faults(plan: &Plan) -> anyhow::Result<Parts> {
+    Ok(Parts { helpers: &["fuse", "loop"], ..parts(plan)? })
 }
 
 impl Parts {
@@ -114,7 +125,9 @@ impl Parts {
                 Front::Qemu(_) => parts.kernel.bootable(&cache).map_err(failed)?,
                 Front::Uml(uml) => uml.bootable().map_err(failed)?,
             };
-            let archive = guests.make_initramfs(index, parts, plan, workspace).map_err(failed)?;
+            let archive = guests
+                .make_initramfs((index, parts), self.helpers, plan, workspace)
+                .map_err(failed)?;
             let path = initramfs_path(workspace, index);
             guests.specs.push(Spec {
                 kernel: bootable.path.clone(),
@@ -163,15 +176,15 @@ impl Guests {
     /// Makes the initial file system of a kernel, for the targets that have it.
     fn make_initramfs(
         &mut self,
-        kernel: usize,
-        parts: &KernelParts,
+        (kernel, parts): (usize, &KernelParts),
+        helpers: &[&str],
         plan: &Plan,
         workspace: &Workspace,
     ) -> Result<Vec<u8>, String> {
         let indexes: Vec<usize> =
             (0..plan.targets.len()).filter(|target| self.kernel_of[*target] == kernel).collect();
         let targets: Vec<&TargetSpec> = indexes.iter().map(|index| &plan.targets[*index]).collect();
-        let (archive, modules) = parts.initramfs(&targets, plan)?;
+        let (archive, modules) = parts.initramfs(&targets, plan, helpers)?;
         for (index, modules) in indexes.into_iter().zip(modules) {
             self.modules[index] = modules;
         }

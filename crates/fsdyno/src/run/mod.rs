@@ -23,6 +23,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
+use fsdyno_lab::memory_limit::MemoryLimit;
 use fsdyno_lab::readiness::{self, Conditions, Readiness};
 use fsdyno_lab::reclaim::{self, Reclaimed};
 use fsdyno_lab::snapshot;
@@ -30,7 +31,7 @@ use fsdyno_lab::workspace::Workspace;
 use fsdyno_model::environment::Environment;
 use fsdyno_model::outcome::Outcome;
 use fsdyno_model::plan::Plan;
-use fsdyno_model::record::{Role, TrialRecord};
+use fsdyno_model::record::{Role, TrialRecord, Warning};
 use fsdyno_model::yardstick::Yardstick;
 use fsdyno_sys::{clock, process};
 
@@ -75,8 +76,9 @@ pub fn enter_private_namespace() {
 pub fn start(plan: &Plan, options: &RunOptions, store: &mut Store) -> anyhow::Result<String> {
     process::install_signal_handlers().context("cannot install signal handlers")?;
     let id = new_identifier();
+    let (memory_limit_bytes, unlimited) = memory_limit(plan)?;
     let ground = Ground::prepare(&id, plan, options)?;
-    let environment = ground.environment(plan, options);
+    let environment = Environment { memory_limit_bytes, ..ground.environment(plan, options) };
     let of_guests = ground.guests.iter().filter_map(|guests| guests.warning.clone());
     let run = StoredRun {
         id,
@@ -85,7 +87,7 @@ pub fn start(plan: &Plan, options: &RunOptions, store: &mut Store) -> anyhow::Re
         command: options.command.clone(),
         plan: plan.clone(),
         environment,
-        warnings: warning::of_plan(plan).into_iter().chain(of_guests).collect(),
+        warnings: warning::of_plan(plan).into_iter().chain(of_guests).chain(unlimited).collect(),
     };
     // That there are few trials is told with the results.
     for warning in run.warnings.iter().filter(|warning| warning.code != "few-trials") {
@@ -99,6 +101,19 @@ pub fn start(plan: &Plan, options: &RunOptions, store: &mut Store) -> anyhow::Re
     store.begin_run(&run)?;
     go_on(&run, &[], ground, options, store)?;
     Ok(run.id)
+}
+
+/// The limit of memory that the plan asks for, or a warning where a published comparison must do without.
+///
+/// # Errors
+/// Bad input: memory cannot be limited here, which was asked for.
+fn memory_limit(plan: &Plan) -> anyhow::Result<(Option<u64>, Option<Warning>)> {
+    let Some(bytes) = plan.place.memory_limit_bytes else { return Ok((None, None)) };
+    match MemoryLimit::new(bytes) {
+        Ok(_) => Ok((Some(bytes), None)),
+        Err(error) if plan.published.is_some() => Ok((None, Some(warning::unlimited(error)))),
+        Err(error) => Err(bad_input(error)),
+    }
 }
 
 /// Goes on with a run that was interrupted; trials that ended otherwise are left as they are. That the
@@ -267,6 +282,23 @@ fn go_on(
     store.finish_run(&run.id, clock::wall_ns())
 }
 
+fn setting<'a>(
+    run: &'a StoredRun,
+    ground: &'a Ground,
+    options: &RunOptions,
+    store: &Store,
+) -> trial::Setting<'a> {
+    trial::Setting {
+        plan: &run.plan,
+        workspace: &ground.workspace,
+        memory_limit_bytes: run.environment.memory_limit_bytes,
+        may_drop_caches: fsdyno_sys::caches::can_drop_caches(),
+        trace_directory: store.trace_directory(&run.id),
+        aged_directory: paths::aged_directory(),
+        keep_aged: options.keep_aged,
+    }
+}
+
 fn trials(
     run: &StoredRun,
     schedule: &[Planned],
@@ -278,14 +310,7 @@ fn trials(
     let plan = &run.plan;
     let steps: Vec<Step> = schedule.iter().map(|planned| step(plan, planned)).collect();
     let mut progress = Progress::new(&steps, bounds(plan), options.quiet);
-    let setting = trial::Setting {
-        plan,
-        workspace: &ground.workspace,
-        may_drop_caches: fsdyno_sys::caches::can_drop_caches(),
-        trace_directory: store.trace_directory(&run.id),
-        aged_directory: paths::aged_directory(),
-        keep_aged: options.keep_aged,
-    };
+    let setting = setting(run, ground, options, store);
     let mut readings = Readings::new(plan, &ground.workspace, options.quiet);
     let consoles = store.console_directory(&run.id);
     let started = Instant::now();

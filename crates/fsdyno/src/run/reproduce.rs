@@ -106,6 +106,7 @@ fn trials(
     let setting = super::trial::Setting {
         plan,
         workspace: &ground.workspace,
+        memory_limit_bytes: None,
         may_drop_caches: false,
         trace_directory: ground.workspace.directory().to_owned(),
         aged_directory: None,

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use fsdyno_lab::aftermath::Aftermath;
 use fsdyno_lab::disturbance::Watch;
+use fsdyno_lab::memory_limit::MemoryLimit;
 use fsdyno_lab::stand::aged::TIME_UP;
 use fsdyno_lab::stand::{Limits, StageError, StageErrorKind, Stand};
 use fsdyno_lab::workspace::Workspace;
@@ -29,6 +30,8 @@ pub struct Setting<'a> {
     pub plan: &'a Plan,
     /// Where everything that the run makes lies.
     pub workspace: &'a Workspace,
+    /// Memory that a workload may use, what is cached for it included; `None` for all that there is.
+    pub memory_limit_bytes: Option<u64>,
     /// Whether the page cache may be dropped.
     pub may_drop_caches: bool,
     /// Where the block traces of the run are kept.
@@ -356,7 +359,11 @@ impl Trial<'_, '_> {
         let limit_s = self.setting.plan.phase_timeout_s.filter(|_| is_measured);
         let phase_limit = limit_s.map(Duration::from_secs);
         let progress = &mut *self.progress;
-        let attendance = Attendance { phase_limit, progress, remount: &mut remount };
+        let limit = self.setting.memory_limit_bytes.filter(|_| is_measured);
+        let limit = limit.map(MemoryLimit::new).transpose();
+        let limit = limit.map_err(|error| Unfinished::failed(stage, error))?;
+        let memory_limit = limit.as_ref();
+        let attendance = Attendance { phase_limit, progress, memory_limit, remount: &mut remount };
         child::run(&spec, self.deadline, attendance)
             .map_err(|error| Unfinished::failed(stage, format!("{error:#}")))
     }

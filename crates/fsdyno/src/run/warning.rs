@@ -34,6 +34,16 @@ pub fn of_plan(plan: &Plan) -> Vec<Warning> {
     warnings
 }
 
+/// A comparison whose machine had less memory runs with all that there is here.
+pub fn unlimited(error: String) -> Warning {
+    Warning {
+        code: "memory-not-limited".to_owned(),
+        message: error,
+        advice: "take what is read for what a cache holds, or run it in guests, which have a size"
+            .to_owned(),
+    }
+}
+
 /// What figures from guests are worth.
 fn in_guest(plan: &Plan) -> Warning {
     let warning = |code: &str, message: String, advice: &str| Warning {

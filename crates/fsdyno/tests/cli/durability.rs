@@ -190,6 +190,7 @@ fn what_cannot_be_cut_is_refused() {
         (&["dir:/tmp"], "made for it"),
         (&["ext4@/dev/nothing"], "image"),
         (&["ext5"], "ext5"),
+        (&["ext4:errors=panic"], "panic this machine"),
         (&["ext4", "--block", "1000"], "--block"),
         (&["--replay", "/no/such/place"], "/no/such/place"),
         (&[], "TARGET"),
@@ -199,6 +200,7 @@ fn what_cannot_be_cut_is_refused() {
         assert!(refused.stderr.contains(part), "{arguments:?}: {}", refused.stderr);
     }
     sandbox.run(["faults", "ext4", "--fault", "fire"]).assert_code(2);
+    sandbox.run(["faults", "ext4:errors=panic"]).assert_code(2);
     sandbox.assert_nothing_left();
 }
 
@@ -260,4 +262,29 @@ fn flipped_bits_are_found_by_btrfs() {
     let found = reactions(&sandbox, "btrfs");
     assert!(is_error(of(&found, "flipped-data"), "read"));
     assert!(found.iter().all(|reaction| reaction["silent"] == false), "{found:?}");
+}
+
+/// As an ordinary user, too: a kernel that is asked to panic does so in a guest, and that is what is found.
+#[test]
+fn a_panic_of_a_guest_is_a_finding() {
+    if !crate::guest::can_run_guests() {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    let images = sandbox.images().display().to_string();
+    let arguments = ["faults", "ext4:errors=panic", "--in", "guest", "--accelerator", "tcg"];
+    let more = ["--fault", "read-metadata,flipped-data", "--json", "--dir", &images];
+    let mut command = sandbox.command_as_nobody(&[&arguments[..], &more].concat());
+    let finished = Finished::of(&command.output().expect("the binary starts"));
+    let found = finished.assert_code(0).json();
+    let reactions = found["targets"][0]["reactions"].as_array().unwrap();
+    let lost = &of(reactions, "read-metadata")["reaction"];
+    assert_eq!(lost["is_machine_lost"], true, "{lost}");
+    let state = lost["state"].as_str().unwrap();
+    assert!(state.contains("kernel panic"), "{state}");
+    // Nothing tells of bits in data, so that nothing panics.
+    let silent = of(reactions, "flipped-data");
+    assert_eq!(silent["reaction"]["is_machine_lost"], false);
+    assert_eq!(silent["silent"], true, "{silent}");
+    sandbox.assert_nothing_left();
 }

@@ -27,7 +27,7 @@ const SMALL: [&str; 14] = [
 ];
 
 /// Whether guests can run here; prints the reason when not.
-fn can_run_guests() -> bool {
+pub fn can_run_guests() -> bool {
     let found = fsdyno_guest::qemu::find()
         .and_then(|_| fsdyno_guest::kernel::choose(None, Path::new("/var/tmp")));
     found.inspect_err(|error| skip(error)).is_ok()

@@ -32,6 +32,7 @@ mod interruption;
 mod kernels;
 mod kill;
 mod memory;
+mod memory_limit;
 mod open_loop;
 mod out_of_memory;
 mod plan_errors;

@@ -59,6 +59,8 @@ impl Sandbox {
             .env("FSDYNO_NO_YARDSTICK", "1")
             .env("LC_ALL", "C.UTF-8")
             .stdin(Stdio::null());
+        // Tests end servers by SIGINT, wherever they were started from.
+        fsdyno_sys::process::heed_interrupts(command);
     }
 
     /// Runs it to its end as the last arguments of another program.

@@ -117,6 +117,8 @@ fn a_run_is_made_again_to_the_bit() {
     assert!(read["device"]["reads"].as_u64().unwrap() > 10, "{read}");
     assert!(read["elapsed_return_ns"].as_u64().unwrap() > 10_000_000, "{read}");
     assert_eq!(result["targets"][0]["device_facts"]["disk_model"], "hdd-7200-2007");
+    // Filesystems lay out their data by it.
+    assert_eq!(result["targets"][0]["device_facts"]["rotational"], "1");
 
     let load = Load::begin();
     let again = run(&sandbox, &["reproduce", "--quiet"]);

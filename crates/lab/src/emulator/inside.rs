@@ -74,7 +74,17 @@ pub fn serve(wish: &Wish<'_>) -> Result<(), String> {
             );
         }
     });
-    await_size(&wish.device, wish.size_bytes)
+    await_size(&wish.device, wish.size_bytes)?;
+    tell_rotation(&wish.device, traits.is_rotational)
+}
+
+/// Has the kernel take the disk for one that rotates, or not: kernels before 6.12 take no word of NBD for it,
+/// and filesystems lay out their data by it.
+fn tell_rotation(device: &Path, is_rotational: bool) -> Result<(), String> {
+    let name = device.file_name().unwrap_or_default();
+    let file = Path::new("/sys/block").join(name).join("queue/rotational");
+    let flag = if is_rotational { "1\n" } else { "0\n" };
+    fs::write(&file, flag).map_err(|error| format!("write {}: {error}", file.display()))
 }
 
 fn await_size(device: &Path, size_bytes: u64) -> Result<(), String> {

@@ -60,8 +60,10 @@ fn facts(entry: &Entry<'_>) -> String {
     let processors = environment.cpu_count.map(|count| counted(count as usize, "processor"));
     let model = environment.cpu_model.as_ref().map(|model| format!("({model})"));
     let whose = if environment.guest.is_some() { " for each guest" } else { "" };
-    let memory = environment.memory_bytes;
-    let memory = memory.map(|bytes| format!("{} of memory{whose}", units::human_bytes(bytes)));
+    let limit = environment.memory_limit_bytes.map(units::human_bytes);
+    let limit = limit.map_or(String::new(), |limit| format!(" ({limit} of it for the workload)"));
+    let memory = environment.memory_bytes.map(units::human_bytes);
+    let memory = memory.map(|memory| format!("{memory} of memory{whose}{limit}"));
     let machine: Vec<String> = [
         processors.map(|count| [count].into_iter().chain(model).collect::<Vec<_>>().join(" ")),
         memory,

@@ -119,7 +119,7 @@ fn environment(environment: &Environment) -> Vec<Facts> {
         pair("processor", text(&environment.cpu_model)),
         pair("processors", environment.cpu_count.map_or_else(unknown, |it| it.to_string())),
         pair("frequency governor", text(&environment.cpu_governor)),
-        pair("memory", environment.memory_bytes.map_or_else(unknown, units::human_bytes)),
+        pair("memory", environment.memory_text()),
         pair("root", if environment.root { "yes" } else { "no" }),
         pair("images in", text(&environment.image_directory)),
         pair("on", text(&environment.image_filesystem)),

@@ -141,11 +141,16 @@ impl KernelParts {
         Ok(modules)
     }
 
-    /// The initial file system for `targets`, and the modules that each of them loads.
+    /// The initial file system for `targets`, and the modules that each of them loads, those of the drivers
+    /// `helpers` among them.
+    ///
+    /// # Errors
+    /// The kernel does not have a helper; a file cannot be read.
     pub fn initramfs(
         &self,
         targets: &[&TargetSpec],
         plan: &Plan,
+        helpers: &[&str],
     ) -> Result<(Vec<u8>, Vec<Vec<String>>), String> {
         let program = std::env::current_exe()
             .map_err(|error| format!("cannot tell where this program lies: {error}"))?;
@@ -162,7 +167,10 @@ impl KernelParts {
         for target in targets {
             let known = definition_of(target);
             let modules = known.map(|(definition, fresh)| self.of_target(definition, fresh));
-            let modules = modules.and_then(Result::ok).unwrap_or_default();
+            let mut modules = modules.and_then(Result::ok).unwrap_or_default();
+            for helper in helpers {
+                modules.extend(self.modules.of_driver(&[helper])?);
+            }
             of_targets.push(modules.iter().map(initramfs::module_path).collect());
             contents.modules.extend(modules);
             let mut names = known.map_or(Vec::new(), |(definition, _)| definition.tools.to_vec());

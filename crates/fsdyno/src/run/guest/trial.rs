@@ -201,7 +201,7 @@ impl Guests {
 }
 
 /// Kills a guest that hangs; says so.
-fn end_hanging(machine: &mut Machine, silence: Duration) -> String {
+pub(super) fn end_hanging(machine: &mut Machine, silence: Duration) -> String {
     machine.kill();
     let last = console::last_lines(&console::read(machine.console()));
     let last = if last.is_empty() { last } else { format!("; console: {last}") };
@@ -280,7 +280,7 @@ fn errand(plan: &Plan, planned: &Planned) -> Result<TrialErrand, String> {
     Ok(if is_virtual { virtual_time::bare(errand) } else { errand })
 }
 
-fn silence(is_virtual: bool) -> Duration {
+pub(super) fn silence(is_virtual: bool) -> Duration {
     let given = std::env::var(SILENCE_VARIABLE).ok().and_then(|text| text.parse().ok());
     given.map_or(if is_virtual { VIRTUAL_SILENCE } else { SILENCE }, Duration::from_secs)
 }
