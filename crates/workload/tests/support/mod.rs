@@ -154,6 +154,7 @@ impl SmallFilesystem {
 
 impl Drop for SmallFilesystem {
     fn drop(&mut self) {
-        let _ = std::process::Command::new("umount").arg(self.directory.path()).output();
+        // A process that another test has just forked may hold a file on it until it has called exec.
+        let _ = std::process::Command::new("umount").arg("-l").arg(self.directory.path()).output();
     }
 }
