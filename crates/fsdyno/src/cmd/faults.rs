@@ -76,7 +76,7 @@ impl Args {
             Where::Guest => self.in_guests(&parent)?,
             Where::Uml => {
                 return Err(bad_input(
-                    "User-Mode Linux has no FUSE to serve such disks with: take --in guest",
+                    "faults are not tried under User-Mode Linux: take --in guest",
                 ));
             }
         };
