@@ -117,7 +117,7 @@ fn assert_clean_soon(place: &Path) {
         let list = fsdyno_sys::loopdev::list().unwrap();
         list.into_iter().any(|device| device.backing_file.starts_with(canonical.join("images")))
     };
-    while attached() && start.elapsed() < Duration::from_secs(10) {
+    while attached() && start.elapsed() < Duration::from_secs(60) {
         std::thread::sleep(Duration::from_millis(20));
     }
     assert_clean(place);
@@ -175,7 +175,7 @@ fn a_block_device_of_a_killed_run_is_left_blank() {
         child.wait().unwrap();
         // The mount vanishes with the namespace, a moment later.
         let number = device.device_number();
-        let end = Instant::now() + Duration::from_secs(20);
+        let end = Instant::now() + Duration::from_secs(60);
         while guard::in_use(&path, number).is_err() && Instant::now() < end {
             std::thread::sleep(Duration::from_millis(20));
         }
@@ -242,7 +242,7 @@ fn a_run_killed_during_mkfs_takes_mkfs_with_it() {
     let child = start_with(place.path(), "ext4", "shared", Some(&endless_mkfs(place.path())));
     let mkfs = mkfs_process(place.path());
     reclaim_after(child, place.path());
-    let end = Instant::now() + Duration::from_secs(10);
+    let end = Instant::now() + Duration::from_secs(60);
     while process::is_alive(&mkfs) && Instant::now() < end {
         std::thread::sleep(Duration::from_millis(5));
     }

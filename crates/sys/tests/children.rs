@@ -51,7 +51,7 @@ fn time_ends_with_the_program_and_what_it_left_is_killed() {
     let pid = ended.stdout.text.trim().parse().unwrap();
     let start = Instant::now();
     while process::identity(pid).is_some() {
-        assert!(start.elapsed() < Duration::from_secs(10), "it still runs");
+        assert!(start.elapsed() < Duration::from_secs(60), "it still runs");
         std::thread::sleep(Duration::from_millis(5));
     }
     let short = run(&mut shell("sleep 0.1 & exit 0"), &LIMITS).unwrap();

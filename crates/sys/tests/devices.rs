@@ -107,7 +107,7 @@ fn a_device_in_use_detaches_when_its_user_lets_go() {
         drop(user);
         let start = Instant::now();
         while listed(&bench.image).is_some() {
-            assert!(start.elapsed() < Duration::from_secs(10), "the device outlived its last user");
+            assert!(start.elapsed() < Duration::from_secs(60), "the device outlived its last user");
             std::thread::sleep(Duration::from_millis(5));
         }
     });

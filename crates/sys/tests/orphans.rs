@@ -20,7 +20,7 @@ fn wait_for(count: usize) -> Vec<orphans::Orphan> {
         if living.len() == count {
             return living;
         }
-        assert!(start.elapsed() < Duration::from_secs(10), "{living:?}");
+        assert!(start.elapsed() < Duration::from_secs(60), "{living:?}");
         std::thread::sleep(Duration::from_millis(5));
     }
 }
@@ -60,7 +60,7 @@ fn what_is_left_running_is_named_and_ended() {
     let mut buried = Vec::new();
     while buried.len() < 2 {
         buried.extend(orphans::bury());
-        assert!(start.elapsed() < Duration::from_secs(10), "{buried:?}");
+        assert!(start.elapsed() < Duration::from_secs(60), "{buried:?}");
         std::thread::sleep(Duration::from_millis(5));
     }
     buried.sort_by_key(|one| one.killed);

@@ -307,6 +307,6 @@ fn a_long_pause_between_operations_ends_with_the_runtime() {
         let start = Instant::now();
         let answers = run(directory.path(), &[&params, &engine]).expect_finished();
         assert_eq!(only_phase(&answers).values["tasks"], 1.0);
-        assert!(start.elapsed() < Duration::from_secs(20), "{:?}", start.elapsed());
+        assert!(start.elapsed() < Duration::from_secs(60), "{:?}", start.elapsed());
     }
 }

@@ -117,7 +117,7 @@ fn a_kill_while_aging_or_copying_leaves_nothing() {
         child.kill().unwrap();
         child.wait().unwrap();
         println!("killed at {place}: {found}");
-        wait_for_detached_loops(&sandbox);
+        sandbox.wait_for_detached_loops();
         sandbox.run(["clean"]).assert_code(0);
         assert!(
             kept(&sandbox).iter().all(|path| path.extension().is_none()),
@@ -160,18 +160,6 @@ fn trial_directories(sandbox: &Sandbox) -> Vec<PathBuf> {
     let runs = std::fs::read_dir(sandbox.images()).into_iter().flatten().flatten();
     let inside = runs.flat_map(|run| std::fs::read_dir(run.path()).into_iter().flatten().flatten());
     inside.map(|entry| entry.path()).collect()
-}
-
-/// The kernel lets go of a loop device a moment after its last user is gone.
-fn wait_for_detached_loops(sandbox: &Sandbox) {
-    let place = sandbox.path().display().to_string();
-    let deadline = Instant::now() + Duration::from_secs(20);
-    let attached = || fsdyno_sys::loopdev::list().unwrap_or_default();
-    while Instant::now() < deadline
-        && attached().iter().any(|one| one.backing_file.starts_with(&place))
-    {
-        std::thread::sleep(Duration::from_millis(100));
-    }
 }
 
 #[test]

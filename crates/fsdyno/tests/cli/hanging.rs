@@ -109,7 +109,7 @@ impl Drop for Frozen {
         self.thaw();
         // The processes that waited for it need a moment to end.
         let start = Instant::now();
-        while start.elapsed() < Duration::from_secs(20) {
+        while start.elapsed() < Duration::from_secs(60) {
             let done = Command::new("umount").arg(&self.mount_point).output();
             if done.is_ok_and(|done| done.status.success()) {
                 return;

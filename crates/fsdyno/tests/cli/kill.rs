@@ -1,7 +1,7 @@
 //! kill -9 at random moments: nothing finished is lost, nothing is left behind, the run goes on.
 
 use std::process::Stdio;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use crate::sandbox::{Sandbox, can_format, outcomes};
 
@@ -88,7 +88,7 @@ fn killed_twenty_times_and_still_whole() {
     }
     sandbox.run(["clean"]).assert_code(0);
     assert_eq!(std::fs::read_dir(sandbox.path().join("work")).unwrap().count(), 0);
-    wait_for_detached_loops(&sandbox);
+    sandbox.wait_for_detached_loops();
     sandbox.assert_nothing_left();
 }
 
@@ -111,17 +111,4 @@ fn completed(sandbox: &Sandbox) -> Vec<(String, u64)> {
             (name, trial["elapsed_ns"].as_u64().unwrap())
         })
         .collect()
-}
-
-/// The kernel lets go of a loop device a moment after its last user is gone.
-fn wait_for_detached_loops(sandbox: &Sandbox) {
-    let place = sandbox.path().display().to_string();
-    let deadline = Instant::now() + Duration::from_secs(20);
-    while Instant::now() < deadline {
-        let attached = fsdyno_sys::loopdev::list().unwrap();
-        if !attached.iter().any(|one| one.backing_file.starts_with(&place)) {
-            return;
-        }
-        std::thread::sleep(Duration::from_millis(100));
-    }
 }

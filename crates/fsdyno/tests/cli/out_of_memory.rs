@@ -46,7 +46,7 @@ impl Drop for Group {
     fn drop(&mut self) {
         let start = Instant::now();
         while std::fs::remove_dir(&self.directory).is_err()
-            && start.elapsed() < Duration::from_secs(10)
+            && start.elapsed() < Duration::from_secs(60)
         {
             std::thread::sleep(Duration::from_millis(50));
         }

@@ -3,6 +3,7 @@
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
 
 use fsdyno_model::disturbance;
 use serde_json::Value;
@@ -127,6 +128,18 @@ impl Sandbox {
     /// file among the images, no ledger.
     pub fn assert_nothing_left(&self) {
         self.assert_nothing_left_but(&[]);
+    }
+
+    /// The kernel lets go of a loop device a moment after its last user is gone.
+    pub fn wait_for_detached_loops(&self) {
+        let place = self.path().display().to_string();
+        let deadline = Instant::now() + Duration::from_secs(60);
+        let attached = || fsdyno_sys::loopdev::list().unwrap_or_default();
+        while Instant::now() < deadline
+            && attached().iter().any(|one| one.backing_file.starts_with(&place))
+        {
+            std::thread::sleep(Duration::from_millis(100));
+        }
     }
 
     /// As [`Sandbox::assert_nothing_left`], but for loop devices that the test itself made.

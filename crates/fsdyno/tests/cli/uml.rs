@@ -117,7 +117,7 @@ fn a_panic_of_user_mode_linux_is_an_outcome() {
     let error = trial["error"].as_str().unwrap();
     assert!(error.contains("kernel panic: sysrq"), "{error}");
     assert!(trial["warnings"].to_string().contains("console-kept"), "{trial}");
-    assert!(within(Duration::from_secs(20), || guests_below(sandbox.path()) == 0));
+    assert!(within(Duration::from_secs(60), || guests_below(sandbox.path()) == 0));
     sandbox.assert_nothing_left();
 }
 
@@ -140,7 +140,7 @@ fn a_killed_run_leaves_nothing_of_user_mode_linux() {
     child.kill().unwrap();
     child.wait().unwrap();
     assert!(started, "no guest was started");
-    let is_gone = within(Duration::from_secs(20), || guests_below(&images) == 0);
+    let is_gone = within(Duration::from_secs(60), || guests_below(&images) == 0);
     assert!(is_gone, "a guest outlived its run");
     sandbox.run(["clean"]).assert_code(0);
     sandbox.assert_nothing_left();
