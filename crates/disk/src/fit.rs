@@ -33,6 +33,8 @@ pub struct Zone {
     pub place: f64,
     /// MB (10⁶ bytes) a second, without the slowest tenth of the requests.
     pub rate_mbs: f64,
+    /// The same with all of them.
+    pub whole_mbs: f64,
 }
 
 /// Reading again and again over about one distance.

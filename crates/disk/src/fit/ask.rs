@@ -174,15 +174,15 @@ fn zones(disk: &mut dyn Source, size_bytes: u64, amount: Amount) -> Result<Vec<Z
     for index in 0..ZONES {
         let place = f64::from(index) / f64::from(ZONES - 1);
         let from = (room as f64 * place) as u64 / SMALL * SMALL;
-        let rate_mbs = sequence(disk, Op::Read, from, requests)?;
-        zones.push(Zone { place, rate_mbs });
+        let (rate_mbs, whole_mbs) = sequence(disk, Op::Read, from, requests)?;
+        zones.push(Zone { place, rate_mbs, whole_mbs });
     }
     Ok(zones)
 }
 
 /// MB a second from `from` on, one request after the other: from answer to answer, without the slowest tenth,
-/// which came late or changed tracks twice.
-fn sequence(disk: &mut dyn Source, op: Op, from: u64, requests: u64) -> Result<f64, String> {
+/// which came late or changed tracks twice; and with them.
+fn sequence(disk: &mut dyn Source, op: Op, from: u64, requests: u64) -> Result<(f64, f64), String> {
     let mut before = None;
     let mut times = Vec::new();
     // The first four are on their way to the place.
@@ -194,9 +194,11 @@ fn sequence(disk: &mut dyn Source, op: Op, from: u64, requests: u64) -> Result<f
         before = Some(end_ns);
     }
     times.sort_unstable();
-    times.truncate(times.len() - times.len() / 10);
-    let total: u64 = times.iter().sum();
-    Ok(times.len() as f64 * LARGE as f64 * 1e3 / total.max(1) as f64)
+    let rate_mbs = |times: &[u64]| {
+        let total: u64 = times.iter().sum();
+        times.len() as f64 * LARGE as f64 * 1e3 / total.max(1) as f64
+    };
+    Ok((rate_mbs(&times[..times.len() - times.len() / 10]), rate_mbs(&times)))
 }
 
 fn again(disk: &mut dyn Source, bytes: u64, amount: Amount) -> Result<u64, String> {
@@ -290,6 +292,6 @@ fn write(disk: &mut dyn Source, places: &mut Places, amount: Amount) -> Result<W
     times_ns.sort_unstable();
     flushes_ns.sort_unstable();
     let requests = u64::from(amount.requests.clamp(16, 64));
-    let rate_mbs = sequence(disk, Op::Write, 0, requests)?;
+    let (rate_mbs, _) = sequence(disk, Op::Write, 0, requests)?;
     Ok(Written { times_ns, flushes_ns, rate_mbs })
 }

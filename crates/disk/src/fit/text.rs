@@ -5,8 +5,8 @@ use std::fmt::Write as _;
 
 use fsdyno_model::units;
 
-use super::Figures;
 use super::rotating::{Arm, Radius, SeekTimes, rpm};
+use super::{Figures, Zone};
 use crate::model::Model;
 use crate::shipped;
 
@@ -140,11 +140,16 @@ fn points(times_ns: &[u64]) -> String {
     format!("[{text}[1.0, {greatest:.1}]]")
 }
 
+/// MB a second of all zones together but the first, which credit may make faster. The slowest requests count:
+/// a limit of throughput gives to the next what one that came late did not use.
+fn sustained_mbs(zones: &[Zone]) -> f64 {
+    let zones = zones.get(1..).unwrap_or_default();
+    let slowness: f64 = zones.iter().map(|zone| 1.0 / zone.whole_mbs.max(0.001)).sum();
+    zones.len() as f64 / slowness.max(f64::MIN_POSITIVE)
+}
+
 fn volume(figures: &Figures, head: Head<'_>) -> String {
-    let mut rates: Vec<f64> = figures.zones.iter().map(|zone| zone.rate_mbs).collect();
-    rates.sort_by(f64::total_cmp);
-    // Not the greatest: credit may make the first faster.
-    let rate = rates.get(rates.len() / 2).copied().unwrap_or(0.0);
+    let rate = sustained_mbs(&figures.zones);
     let alone = 1e9 / Figures::trimmed_mean_ns(&figures.random_ns).max(1.0);
     let iops = figures.deep_iops.max(alone).ceil().max(1.0);
     let (writes, flush_us, assumed) = match &figures.written {
