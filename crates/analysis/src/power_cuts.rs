@@ -127,6 +127,7 @@ mod tests {
             ignores_flushes: false,
             held_to: HeldTo::Documented,
             checked: true,
+            workload: String::new(),
             seed: 1,
             calls: 1200,
             cuts,

@@ -9,14 +9,15 @@ use fsdyno_model::metric::{self, Better, Metric};
 use fsdyno_model::outcome::Outcome;
 use fsdyno_model::param::ParamValue;
 use fsdyno_model::plan::Plan;
-use fsdyno_model::published::{Figure, Published};
+use fsdyno_model::published::{Figure, Published, WHOLE};
 use fsdyno_model::record::{TrialRecord, Warning};
 use fsdyno_model::then_and_now::{Cell, Pair, Row, ThenAndNow};
+use fsdyno_model::units;
 use fsdyno_model::words::counted;
 
 use crate::compare::{self, Blocks};
 use crate::interval;
-use crate::series::{Series, WorkloadOrder};
+use crate::series::{FSCK, Series, WorkloadOrder};
 use crate::stopping::Looks;
 
 /// Pairs whose order has changed that are told by name.
@@ -125,23 +126,25 @@ impl<'a> Again<'a> {
         let workload = plan.workloads.iter().find(|workload| is_own(&workload.label))?;
         let order = orders.iter().find(|order| order.label == workload.label)?;
         let series = Series::collect(labels, order, trials);
-        let phase = *series.phases.iter().find(|known| **known == phase)?;
-        let metric = metric::find(series.primary_metric(phase)?)?;
+        let phases = phases_of(&series, phase);
+        let metric = figure.metric.as_deref().or_else(|| series.primary_metric(phases.first()?));
+        let metric = metric::find(metric?)?;
         let more = match &figure.amount {
             None => 1.0,
             Some(amount) => {
-                let done = match workload.params.iter().find(|(name, _)| *name == amount.parameter)
-                {
-                    Some((_, ParamValue::Number(done))) => *done,
-                    _ => return None,
+                let own = workload.params.iter().find(|(name, _)| *name == amount.parameter);
+                let done = match own?.1 {
+                    ParamValue::Number(done) => *done,
+                    ParamValue::Text(text) => units::parse_bytes(text).ok()?,
+                    ParamValue::Flag(_) => return None,
                 };
                 amount.published as f64 / done.max(1) as f64
             }
         };
         let factor = figure.conversion(metric.unit)? * more;
         let scaled = |target: usize| {
-            let blocks = series.blocks(phase, target, metric).into_iter();
-            blocks.map(|(block, value)| (block, value * factor)).collect()
+            let blocks = added(phases.iter().map(|phase| series.blocks(phase, target, metric)));
+            blocks.into_iter().map(|(block, value)| (block, value * factor)).collect()
         };
         let values = (0..labels.len()).map(scaled).collect();
         Some(Again { workload: &workload.label, metric, values })
@@ -195,6 +198,23 @@ impl<'a> Again<'a> {
         }
         pairs
     }
+}
+
+/// The phase of this name, or all that the workload itself has.
+fn phases_of<'a>(series: &Series<'a>, name: &str) -> Vec<&'a str> {
+    let is_own = |phase: &&&str| match name {
+        WHOLE => **phase != FSCK,
+        name => **phase == name,
+    };
+    series.phases.iter().filter(is_own).copied().collect()
+}
+
+/// The sum in each block in which all have a value.
+fn added(parts: impl Iterator<Item = Blocks>) -> Blocks {
+    let sum = |sum: Blocks, part: Blocks| {
+        sum.into_iter().filter_map(|(block, own)| Some((block, own + part.get(&block)?))).collect()
+    };
+    parts.reduce(sum).unwrap_or_default()
 }
 
 fn row(figure: &Figure, labels: &[&str], again: Option<&Again<'_>>) -> Row {
@@ -317,6 +337,25 @@ mod tests {
         tell_unmeasured(&mut row, &Plan::new(false), &trials);
         let told: Vec<_> = row.cells.iter().map(|cell| cell.not_measured.as_deref()).collect();
         assert_eq!(told, [Some("timed out in tar: 43 %"), Some("skipped: no jfs"), None]);
+    }
+
+    #[test]
+    fn phases_of_a_whole_are_added_without_fsck() {
+        let trials = [
+            crate::fixture::trial("ext4", 1, &[("create", 2.0), ("read", 3.0), ("fsck", 9.0)]),
+            crate::fixture::trial("ext4", 2, &[("create", 4.0)]),
+        ];
+        let order =
+            WorkloadOrder { label: crate::fixture::WORKLOAD, phases: vec!["create", "read"] };
+        let series = Series::collect(&["ext4"], &order, &trials);
+        let metric = metric::find("elapsed_s").unwrap();
+        let of = |name: &str| {
+            let phases = phases_of(&series, name);
+            added(phases.iter().map(|phase| series.blocks(phase, 0, metric)))
+        };
+        assert_eq!(of(WHOLE), Blocks::from([(1, 5.0)]));
+        assert_eq!(of("create"), Blocks::from([(1, 2.0), (2, 4.0)]));
+        assert_eq!(of("write"), Blocks::new());
     }
 
     #[test]

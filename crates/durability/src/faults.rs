@@ -1,6 +1,7 @@
 //! Disks that go wrong under a mounted filesystem: what the program is told, what the filesystem does, and
 //! what is there once the disk is well again. Each fault is tried on a filesystem made for it.
 
+use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _};
 use std::os::unix::fs::FileExt as _;
@@ -16,6 +17,7 @@ use fsdyno_lab::filesystem::{FilesystemDef, Fsck, Members, Verdict, by_name};
 use fsdyno_lab::kernel_log::{self, KernelLog};
 use fsdyno_lab::{arguments, stand};
 use fsdyno_model::target::FreshSpec;
+use fsdyno_sys::caches::{self, CacheLevel};
 use fsdyno_sys::mount;
 
 use crate::content::{self, Found, RECORD};
@@ -30,6 +32,8 @@ const FILE: u32 = 1;
 const FILE_BYTES: u64 = 1 << 20;
 /// Files in the directory that a fault of metadata hits; more than one block of any filesystem names.
 const MANY: u32 = 1500;
+/// Bytes in which data are looked for on the disk.
+const SECTOR: u64 = 512;
 /// How much later each request is answered, in nanoseconds.
 const SLOW_NS: u64 = 300_000_000;
 
@@ -40,11 +44,11 @@ pub struct Fault {
     pub name: &'static str,
     /// What the disk does.
     pub summary: &'static str,
-    rules: fn(Place) -> Vec<Rule>,
+    rules: fn(&[Place]) -> Vec<Rule>,
     act: fn(&Path, &mut Told),
 }
 
-/// Where the file's data lie on the disk.
+/// Where some of the file's data lie on the disk, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Place {
     from: u64,
@@ -56,7 +60,7 @@ pub static ALL: &[Fault] = &[
     Fault {
         name: "read-data",
         summary: "sectors of a file's data cannot be read",
-        rules: |place| vec![inside(On::Read, place, Effect::Fail)],
+        rules: |places| inside(On::Read, places, Effect::Fail),
         act: |root, told| {
             told.note("read", read_file(root));
             told.note("write another file", write_new(root));
@@ -65,7 +69,7 @@ pub static ALL: &[Fault] = &[
     Fault {
         name: "read-metadata",
         summary: "sectors of metadata cannot be read",
-        rules: |place| vec![outside(On::Read, place, Effect::Fail)],
+        rules: |places| outside(On::Read, places, Effect::Fail),
         act: |root, told| {
             told.note("list a directory", list_many(root));
             told.note("write another file", write_new(root));
@@ -107,13 +111,13 @@ pub static ALL: &[Fault] = &[
     Fault {
         name: "flipped-data",
         summary: "a file's data are read with flipped bits",
-        rules: |place| vec![inside(On::Read, place, Effect::Flip)],
+        rules: |places| inside(On::Read, places, Effect::Flip),
         act: |root, told| told.note("read", read_file(root)),
     },
     Fault {
         name: "flipped-metadata",
         summary: "metadata are read with flipped bits",
-        rules: |place| vec![outside(On::Read, place, Effect::Flip)],
+        rules: |places| outside(On::Read, places, Effect::Flip),
         act: |root, told| {
             told.note("list a directory", list_many(root));
             told.note("write another file", write_new(root));
@@ -148,12 +152,17 @@ pub fn panics(spec: &FreshSpec) -> bool {
         || spec.mkfs.iter().any(|word| word == "-epanic")
 }
 
-fn inside(on: On, place: Place, effect: Effect) -> Rule {
-    Rule { on, from: place.from, to: place.to, outside: false, effect }
+fn inside(on: On, places: &[Place], effect: Effect) -> Vec<Rule> {
+    let rule = |place: &Place| Rule { from: place.from, to: place.to, ..Rule::all(on, effect) };
+    places.iter().map(rule).collect()
 }
 
-fn outside(on: On, place: Place, effect: Effect) -> Rule {
-    Rule { outside: true, ..inside(on, place, effect) }
+/// Everywhere but in `places`, which are sorted.
+fn outside(on: On, places: &[Place], effect: Effect) -> Vec<Rule> {
+    let begins = std::iter::once(0).chain(places.iter().map(|place| place.to));
+    let ends = places.iter().map(|place| place.from).chain([u64::MAX]);
+    let gaps = begins.zip(ends).filter(|(from, to)| from < to);
+    gaps.map(|(from, to)| Rule { from, to, ..Rule::all(on, effect) }).collect()
 }
 
 /// All that it was told.
@@ -293,10 +302,12 @@ impl Bench<'_> {
         self.mount()?;
         prepare(&self.point).map_err(|error| format!("before the fault: {error}"))?;
         self.unmount()?;
-        let place = place_of_data(&self.log)?;
+        let places = places_of_data(&self.log)?;
         self.mount()?;
+        // What mounting has read is to be read again.
+        caches::drop_caches(CacheLevel::All).map_err(|error| error.to_string())?;
         let mut kernel = KernelLog::from_now();
-        self.set(&(fault.rules)(place))?;
+        self.set(&(fault.rules)(&places))?;
         let mut told = Told { steps: Vec::new(), began: Some(Instant::now()) };
         (fault.act)(&self.point, &mut told);
         let devices = [self.name.clone()];
@@ -369,28 +380,41 @@ fn prepare(root: &Path) -> io::Result<()> {
     Ok(rustix::fs::syncfs(File::open(root)?)?)
 }
 
-/// Where the file's data lie, from what was written down: filesystems tell it each in its own way.
-fn place_of_data(log: &Path) -> Result<Place, String> {
+/// Where the file's data lie, from what was written down, sorted: filesystems tell it each in its own way. Where
+/// data are written to a journal first, that is one of the places.
+fn places_of_data(log: &Path) -> Result<Vec<Place>, String> {
     let log = WriteLog::open(log)?;
-    let mut place: Option<Place> = None;
+    let mut sectors = BTreeSet::new();
     for entry in log.entries() {
         let Entry::Write { offset, bytes, at } = *entry else { continue };
         let mut buffer = vec![0; bytes as usize];
         log.read(at, &mut buffer).map_err(|error| format!("{}: {error}", log.path().display()))?;
-        for (index, sector) in buffer.chunks(512).enumerate() {
+        for (index, sector) in buffer.chunks(SECTOR as usize).enumerate() {
             let Some(record) = sector.get(..RECORD as usize) else { continue };
             if matches!(content::look(SEED, record), Found::Record { file: FILE, .. }) {
-                let from = offset + index as u64 * 512;
-                let known = place.get_or_insert(Place { from, to: from + 512 });
-                known.from = known.from.min(from);
-                known.to = known.to.max(from + 512);
+                sectors.insert(offset + index as u64 * SECTOR);
             }
         }
     }
-    place.ok_or_else(|| {
-        "the file's data were not found on the disk: does the filesystem change them (compress)?"
-            .to_owned()
-    })
+    if sectors.is_empty() {
+        return Err(
+            "the file's data were not found on the disk: does the filesystem change them (compress)?"
+                .to_owned(),
+        );
+    }
+    Ok(together(sectors))
+}
+
+/// Sectors that follow each other are one place.
+fn together(sectors: BTreeSet<u64>) -> Vec<Place> {
+    let mut places: Vec<Place> = Vec::new();
+    for from in sectors {
+        match places.last_mut().filter(|last| last.to == from) {
+            Some(last) => last.to += SECTOR,
+            None => places.push(Place { from, to: from + SECTOR }),
+        }
+    }
+    places
 }
 
 fn versions(root: &Path) -> io::Result<Vec<Option<u32>>> {
@@ -471,6 +495,19 @@ mod tests {
         assert_eq!(held(&[Some(FIRST); 3]), "before");
         assert_eq!(held(&[Some(FIRST), Some(SECOND)]), "mixed");
         assert_eq!(held(&[Some(FIRST), None]), "wrong");
+    }
+
+    #[test]
+    fn metadata_are_everywhere_but_in_the_data() {
+        let places = together(BTreeSet::from([512, 1024, 4096]));
+        assert_eq!(places, [Place { from: 512, to: 1536 }, Place { from: 4096, to: 4608 }]);
+        let ends = |rules: Vec<Rule>| -> Vec<(u64, u64)> {
+            rules.iter().map(|rule| (rule.from, rule.to)).collect()
+        };
+        let inside = ends(inside(On::Read, &places, Effect::Fail));
+        assert_eq!(inside, [(512, 1536), (4096, 4608)]);
+        let outside = ends(outside(On::Read, &places, Effect::Fail));
+        assert_eq!(outside, [(0, 512), (1536, 4096), (4608, u64::MAX)]);
     }
 
     #[test]

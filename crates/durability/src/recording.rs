@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::history::{Deed, History};
 use crate::promises::{Promises, documented};
-use crate::workload::{self, Amount};
+use crate::workload::{self, Amount, mixes};
 
 /// Version of the form.
 const VERSION: u32 = 1;
@@ -48,12 +48,20 @@ pub struct About {
     pub kernel: String,
     /// What was drawn came from it.
     pub seed: u64,
+    /// The mix that was drawn from.
+    #[serde(default = "first_mix")]
+    pub workload: String,
     /// Entries of the log before the first operation, and at the end.
     pub range: (u64, u64),
     /// What the filesystem promises.
     pub promises: Promises,
     /// What each worker did.
     pub histories: Vec<History>,
+}
+
+/// Recordings that do not tell are of a time when there was one.
+fn first_mix() -> String {
+    mixes::ALL[0].name.to_owned()
 }
 
 impl About {
@@ -241,6 +249,7 @@ fn run(
         disk_model: order.model.1.name.clone(),
         kernel: kernel::facts().release,
         seed: order.amount.seed,
+        workload: order.amount.mix.name.to_owned(),
         range: (from, now()?),
         histories,
     })

@@ -1,6 +1,8 @@
-//! A workload that knows what it was promised: a fixed mix of calls, drawn from a seed, each with the
+//! A workload that knows what it was promised: a [mix](mixes) of calls, drawn from a seed, each with the
 //! place in the write log at which it began and ended. Several workers run beside each other, each in
 //! directories of its own, so that one's `fsync` meets another's writes.
+
+pub mod mixes;
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -13,6 +15,7 @@ use rand_xoshiro::rand_core::{Rng as _, SeedableRng as _};
 
 use crate::content::{self, RECORD};
 use crate::history::{Deed, FileId, History, Names, Operation, directory_of};
+use mixes::Mix;
 
 /// Names in each directory; few, so that they are used again.
 const NAMES: u64 = 10;
@@ -28,6 +31,8 @@ pub const MOST_WORKERS: u32 = 16;
 /// What the workload is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Amount {
+    /// Which calls it is made of.
+    pub mix: &'static Mix,
     /// What is drawn comes from it.
     pub seed: u64,
     /// Workers.
@@ -80,7 +85,7 @@ pub fn run(
         history: History { directories: directories(worker), operations: Vec::new() },
     };
     while (worker.history.operations.len() as u32) < amount.operations && !stop() {
-        worker.step()?;
+        amount.mix.step(&mut worker)?;
     }
     Ok(worker.history)
 }
@@ -103,31 +108,21 @@ impl Worker<'_> {
         self.random.next_u64() % bound.max(1)
     }
 
-    fn step(&mut self) -> Result<(), Failed> {
-        match self.below(100) {
-            0..18 => self.create(),
-            18..34 => self.append(),
-            34..44 => self.overwrite(),
-            44..48 => self.truncate(),
-            48..63 => self.sync_file(),
-            63..75 => self.replace(),
-            75..80 => self.rename(),
-            80..84 => self.link(),
-            84..91 => self.unlink(),
-            91..99 => self.sync_directory(),
-            _ => self.sync(),
-        }
+    fn free_name(&mut self) -> Option<String> {
+        (0..8).find_map(|_| {
+            let directory = (self.random.next_u64() % 2) as usize;
+            self.draw_free_name(directory)
+        })
     }
 
-    fn free_name(&mut self) -> Option<String> {
-        for _ in 0..8 {
-            let directory = &self.history.directories[(self.random.next_u64() % 2) as usize];
-            let name = format!("{directory}/f{}", self.random.next_u64() % NAMES);
-            if !self.names.contains_key(&name) {
-                return Some(name);
-            }
-        }
-        None
+    fn free_name_in(&mut self, directory: usize) -> Option<String> {
+        (0..8).find_map(|_| self.draw_free_name(directory))
+    }
+
+    fn draw_free_name(&mut self, directory: usize) -> Option<String> {
+        let directory = &self.history.directories[directory];
+        let name = format!("{directory}/f{}", self.random.next_u64() % NAMES);
+        (!self.names.contains_key(&name)).then_some(name)
     }
 
     fn taken_name(&mut self) -> Option<(String, FileId)> {
@@ -228,22 +223,30 @@ impl Worker<'_> {
 
     fn append(&mut self) -> Result<(), Failed> {
         let Some((name, file)) = self.taken_name() else { return self.create() };
+        self.append_to(&name, file)
+    }
+
+    fn append_to(&mut self, name: &str, file: FileId) -> Result<(), Failed> {
         let (size, length) = (self.size(file), self.length());
         if size + length > MOST_BYTES {
             return self.truncate();
         }
-        self.write(&name, file, size, length)
+        self.write(name, file, size, length)
     }
 
     fn overwrite(&mut self) -> Result<(), Failed> {
         let Some((name, file)) = self.taken_name() else { return self.create() };
+        if self.size(file) < RECORD { self.append() } else { self.overwrite_in(&name, file) }
+    }
+
+    fn overwrite_in(&mut self, name: &str, file: FileId) -> Result<(), Failed> {
         let records = self.size(file) / RECORD;
         if records == 0 {
-            return self.append();
+            return self.append_to(name, file);
         }
         let offset = self.below(records) * RECORD;
         let length = self.length().min(MOST_BYTES - offset);
-        self.write(&name, file, offset, length)
+        self.write(name, file, offset, length)
     }
 
     fn truncate(&mut self) -> Result<(), Failed> {
@@ -303,8 +306,12 @@ impl Worker<'_> {
 
     fn unlink(&mut self) -> Result<(), Failed> {
         let Some((name, _)) = self.taken_name() else { return self.create() };
-        let deed = Deed::Unlink { name: name.clone() };
-        self.act(deed, |root| fs::remove_file(root.join(&name)))
+        self.unlink_name(&name)
+    }
+
+    fn unlink_name(&mut self, name: &str) -> Result<(), Failed> {
+        let deed = Deed::Unlink { name: name.to_owned() };
+        self.act(deed, |root| fs::remove_file(root.join(name)))
     }
 
     fn sync_directory(&mut self) -> Result<(), Failed> {

@@ -34,7 +34,7 @@ pub struct Watch {
     directory: Option<PathBuf>,
     wall_ns: u64,
     monotonic_ns: u64,
-    cpu: Option<SystemCpuTimes>,
+    stolen: Stolen,
     throttled: u64,
     others: Option<ProcessIo>,
     clock: Option<ClockWatch>,
@@ -50,7 +50,7 @@ impl Watch {
             directory: directory.map(Path::to_owned),
             wall_ns: clock::wall_ns(),
             monotonic_ns: clock::now_ns(),
-            cpu: cpu_times(),
+            stolen: Stolen::from_now(),
             throttled: throttled(Path::new("/sys/devices/system/cpu")),
             others: ProcessIo::now(),
             clock: ClockWatch::begin(),
@@ -78,9 +78,7 @@ impl Watch {
     pub fn end(mut self, devices: &[DeviceNumber], own_bytes: u64) -> Vec<Warning> {
         let elapsed_ns = clock::now_ns().saturating_sub(self.monotonic_ns);
         let mut warnings = Vec::new();
-        if let (Some(before), Some(now)) = (self.cpu, cpu_times()) {
-            warnings.extend(stolen(now.since(&before).steal_ns, elapsed_ns, kernel::cpu_count()));
-        }
+        warnings.extend(self.stolen.share().and_then(stolen));
         let slowed = throttled(Path::new("/sys/devices/system/cpu"));
         if slowed > self.throttled {
             let times = slowed - self.throttled;
@@ -125,8 +123,31 @@ fn cpu_times() -> Option<SystemCpuTimes> {
     SystemCpu::open().and_then(|cpu| cpu.read()).ok()
 }
 
-fn stolen(steal_ns: u64, elapsed_ns: u64, cpu_count: usize) -> Option<Warning> {
-    let share = steal_ns as f64 / (elapsed_ns.max(1) as f64 * cpu_count.max(1) as f64);
+/// The time that other guests of this host take from its processors, from some moment on.
+#[derive(Debug)]
+pub struct Stolen {
+    cpu: Option<SystemCpuTimes>,
+    began_ns: u64,
+}
+
+impl Stolen {
+    /// From now on.
+    #[must_use]
+    pub fn from_now() -> Stolen {
+        Stolen { cpu: cpu_times(), began_ns: clock::now_ns() }
+    }
+
+    /// The share of the processors' time since then; `None` where the kernel does not tell.
+    #[must_use]
+    pub fn share(&self) -> Option<f64> {
+        let elapsed_ns = clock::now_ns().saturating_sub(self.began_ns);
+        let (before, now) = (self.cpu.as_ref()?, cpu_times()?);
+        let all_ns = elapsed_ns.max(1) as f64 * kernel::cpu_count().max(1) as f64;
+        Some(now.since(before).steal_ns as f64 / all_ns)
+    }
+}
+
+fn stolen(share: f64) -> Option<Warning> {
     (share >= STOLEN_SHARE).then(|| {
         warning(
             "processor-stolen",
@@ -218,10 +239,9 @@ mod tests {
 
     #[test]
     fn stolen_time_is_a_share_of_all_processors() {
-        assert_eq!(stolen(90_000_000, 1_000_000_000, 2), None);
-        let told = stolen(300_000_000, 1_000_000_000, 2).unwrap();
+        assert_eq!(stolen(0.045), None);
+        let told = stolen(0.15).unwrap();
         assert!(told.message.contains("15 %"), "{}", told.message);
-        assert_eq!(stolen(0, 0, 0), None);
     }
 
     #[test]

@@ -274,6 +274,22 @@ pub static ALL: &[Metric] = &[
         read: |phase| Some(seconds(phase.cpu.app_user_ns)? + seconds(phase.cpu.app_system_ns)?),
     },
     Metric {
+        name: "app_user_cpu_s",
+        unit: "s",
+        better: Some(Better::Lower),
+        explains: false,
+        doc: "user time of the application",
+        read: |phase| seconds(phase.cpu.app_user_ns),
+    },
+    Metric {
+        name: "app_system_cpu_s",
+        unit: "s",
+        better: Some(Better::Lower),
+        explains: false,
+        doc: "system time of the application",
+        read: |phase| seconds(phase.cpu.app_system_ns),
+    },
+    Metric {
         name: "filesystem_cpu_s",
         unit: "s",
         better: Some(Better::Lower),

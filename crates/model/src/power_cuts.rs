@@ -63,6 +63,9 @@ pub struct PowerCutTest {
     pub checked: bool,
     /// What was drawn came from it.
     pub seed: u64,
+    /// What the workload did, by its name; empty in tests of a time when there was one.
+    #[serde(default)]
+    pub workload: String,
     /// Calls of all workers.
     pub calls: u64,
     /// Power cuts.

@@ -113,6 +113,9 @@ pub struct Machine {
     pub memory_assumed: Option<String>,
 }
 
+/// In the place of a phase: all phases of the workload, whose values are added.
+pub const WHOLE: &str = "whole";
+
 /// A row of a published table.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -122,9 +125,12 @@ pub struct Figure {
     /// Label of the workload that does it again; may be left out where the plan has one workload.
     #[serde(default)]
     pub workload: Option<String>,
-    /// Its phase; null where none does it again, and `missing` says why.
+    /// Its phase, or [`WHOLE`]; null where none does it again, and `missing` says why.
     #[serde(default)]
     pub phase: Option<String>,
+    /// Name of the metric that is compared; null: the one that tables show for the phase.
+    #[serde(default)]
+    pub metric: Option<String>,
     /// Unit of the cells: `MB/s`, `KiB/s`, `/s`, `s` or `rank`.
     pub unit: String,
     /// How much was done, where the cells are times and other scales do less.
@@ -171,9 +177,8 @@ impl Figure {
         match (unit, self.unit.as_str()) {
             ("MiB/s", "MB/s") => Some(1.048_576),
             ("MiB/s", "KiB/s") => Some(1024.0),
-            ("s" | "s/tree", "s") | ("op/s" | "req/s" | "files/s" | "seeks/s" | "task/s", "/s") => {
-                Some(1.0)
-            }
+            ("s" | "s/tree", "s")
+            | ("op/s" | "req/s" | "tx/s" | "files/s" | "seeks/s" | "task/s", "/s") => Some(1.0),
             (_, "rank") => Some(1.0),
             _ => None,
         }

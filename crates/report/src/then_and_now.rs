@@ -2,7 +2,7 @@
 //! said by the analysis. And the list of publications that can be repeated.
 
 use fsdyno_model::plan::Plan;
-use fsdyno_model::published::{Machine, Published};
+use fsdyno_model::published::{Machine, Published, WHOLE};
 use fsdyno_model::then_and_now::{Cell, Pair, ThenAndNow};
 use fsdyno_model::units;
 use serde_json::json;
@@ -297,7 +297,13 @@ fn plan_markdown(it: &PlanEntry<'_>, title: &str) -> String {
             (Some(phase), _) => {
                 let workload = figure.workload.as_deref();
                 let workload = workload.or_else(|| Some(it.plan.workloads.first()?.label.as_str()));
-                format!("{}, phase {phase}", workload.unwrap_or_default())
+                let metric = figure.metric.as_ref();
+                let metric = metric.map_or_else(String::new, |name| format!(": {name}"));
+                let phase = match phase.as_str() {
+                    WHOLE => "all phases".to_owned(),
+                    phase => format!("phase {phase}"),
+                };
+                format!("{}, {phase}{metric}", workload.unwrap_or_default())
             }
             (None, missing) => format!("not repeated: {}", missing.as_deref().unwrap_or_default()),
         };

@@ -206,7 +206,8 @@ pub struct Recorder {
     timer: Timer,
     /// Tick at which the call that is under way began.
     since: u64,
-    histograms: [Histogram<u64>; Operation::ALL.len()],
+    /// By kind; those that have not occurred take no memory.
+    histograms: [Option<Histogram<u64>>; Operation::ALL.len()],
     /// Bytes that the application read, wrote or removed.
     pub bytes: u64,
     /// Of these, the bytes that it read.
@@ -216,17 +217,13 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    /// An empty recorder. Reserves address space for all kinds; memory is used for those that occur.
+    /// An empty recorder. Memory is used for the kinds that occur.
     #[must_use]
     pub fn new() -> Recorder {
-        let histogram = || {
-            Histogram::new_with_bounds(1, LONGEST_NS, DIGITS)
-                .expect("these bounds and digits are within what a histogram takes")
-        };
         Recorder {
             timer: Timer::new(),
             since: 0,
-            histograms: std::array::from_fn(|_| histogram()),
+            histograms: [const { None }; Operation::ALL.len()],
             bytes: 0,
             read_bytes: 0,
             files: 0,
@@ -245,14 +242,28 @@ impl Recorder {
         let now = self.timer.now();
         let latency_ns = self.timer.between_ns(self.since, now);
         self.since = now;
-        self.histograms[operation as usize].saturating_record(latency_ns);
+        self.record_ns(operation, latency_ns);
     }
 
     /// Counts an operation whose latency was measured elsewhere, in nanoseconds; the next call still
     /// begins where it did.
     #[inline(always)]
     pub fn record_ns(&mut self, operation: Operation, latency_ns: u64) {
-        self.histograms[operation as usize].saturating_record(latency_ns);
+        match &mut self.histograms[operation as usize] {
+            Some(histogram) => histogram.saturating_record(latency_ns),
+            None => self.record_first(operation, latency_ns),
+        }
+    }
+
+    /// The first of its kind. What its memory takes is not the next call's time.
+    #[cold]
+    #[inline(never)]
+    fn record_first(&mut self, operation: Operation, latency_ns: u64) {
+        let before = self.timer.now();
+        let mut histogram = empty();
+        histogram.saturating_record(latency_ns);
+        self.histograms[operation as usize] = Some(histogram);
+        self.since += self.timer.now() - before;
     }
 
     /// Tick at which the last call ended, for [`Recorder::record_since`].
@@ -266,28 +277,32 @@ impl Recorder {
     #[inline(always)]
     pub fn record_since(&mut self, operation: Operation, tick: u64) {
         let latency_ns = self.timer.between_ns(tick, self.since);
-        self.histograms[operation as usize].saturating_record(latency_ns);
+        self.record_ns(operation, latency_ns);
     }
 
     /// Calls of all kinds; a [`Operation::Task`] is no call but made of them.
     #[must_use]
     pub fn operation_count(&self) -> u64 {
-        let all: u64 = self.histograms.iter().map(Histogram::len).sum();
+        let all: u64 = self.histograms.iter().flatten().map(Histogram::len).sum();
         all - self.count(Operation::Task)
     }
 
     /// Calls of one kind.
     #[must_use]
     pub fn count(&self, operation: Operation) -> u64 {
-        self.histograms[operation as usize].len()
+        self.histogram(operation).map_or(0, Histogram::len)
+    }
+
+    fn histogram(&self, operation: Operation) -> Option<&Histogram<u64>> {
+        self.histograms[operation as usize].as_ref()
     }
 
     /// Adds what another thread counted.
     pub fn merge(&mut self, other: &Recorder) {
-        let pairs = self.histograms.iter_mut().zip(&other.histograms);
-        // An empty one was never touched, so that looking through it would make its memory real.
-        for (own, others) in pairs.filter(|(_, others)| !others.is_empty()) {
-            own.add(others).expect("both have the same bounds");
+        for (own, others) in self.histograms.iter_mut().zip(&other.histograms) {
+            if let Some(others) = others {
+                own.get_or_insert_with(empty).add(others).expect("both have the same bounds");
+            }
         }
         self.bytes += other.bytes;
         self.read_bytes += other.read_bytes;
@@ -298,22 +313,19 @@ impl Recorder {
     /// was none.
     #[must_use]
     pub fn quantile_ns(&self, operation: Operation, quantile: f64) -> Option<u64> {
-        let histogram = &self.histograms[operation as usize];
-        (!histogram.is_empty()).then(|| histogram.value_at_quantile(quantile))
+        Some(self.histogram(operation)?.value_at_quantile(quantile))
     }
 
     /// Mean latency of the calls of one kind, in nanoseconds; `None` where there was none.
     #[must_use]
     pub fn mean_ns(&self, operation: Operation) -> Option<f64> {
-        let histogram = &self.histograms[operation as usize];
-        (!histogram.is_empty()).then(|| histogram.mean())
+        Some(self.histogram(operation)?.mean())
     }
 
     /// The same over the calls of several kinds together.
     #[must_use]
     pub fn quantile_over_ns(&self, operations: &[Operation], quantile: f64) -> Option<u64> {
-        let histograms = operations.iter().map(|operation| &self.histograms[*operation as usize]);
-        let mut occurred = histograms.filter(|histogram| !histogram.is_empty());
+        let mut occurred = operations.iter().filter_map(|operation| self.histogram(*operation));
         let mut sum = occurred.next()?.clone();
         occurred.for_each(|other| sum.add(other).expect("both have the same bounds"));
         Some(sum.value_at_quantile(quantile))
@@ -322,10 +334,7 @@ impl Recorder {
     /// How the latencies of one kind are spread; all zero where there was no call.
     #[must_use]
     pub fn spread(&self, operation: Operation) -> Spread {
-        let histogram = &self.histograms[operation as usize];
-        if histogram.is_empty() {
-            return Spread::default();
-        }
+        let Some(histogram) = self.histogram(operation) else { return Spread::default() };
         Spread {
             count: histogram.len(),
             min_ns: histogram.min(),
@@ -358,8 +367,13 @@ impl Recorder {
 
     fn occurred(&self) -> impl Iterator<Item = (&'static str, &Histogram<u64>)> {
         let named = Operation::ALL.iter().map(|operation| operation.name()).zip(&self.histograms);
-        named.filter(|(_, histogram)| !histogram.is_empty())
+        named.filter_map(|(name, histogram)| Some((name, histogram.as_ref()?)))
     }
+}
+
+fn empty() -> Histogram<u64> {
+    Histogram::new_with_bounds(1, LONGEST_NS, DIGITS)
+        .expect("these bounds and digits are within what a histogram takes")
 }
 
 impl Default for Recorder {

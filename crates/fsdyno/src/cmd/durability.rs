@@ -16,6 +16,7 @@ use fsdyno_durability::cut::DiskRules;
 use fsdyno_durability::promises;
 use fsdyno_durability::recording::{self, Recording};
 use fsdyno_durability::replay::{self, Outcome};
+use fsdyno_durability::workload::mixes::{self, Mix};
 use fsdyno_durability::workload::{Amount, MOST_WORKERS};
 use fsdyno_lab::workspace::Workspace;
 use fsdyno_model::target::{FreshSpec, TargetSpec};
@@ -34,6 +35,7 @@ const TELL_EVERY: Duration = Duration::from_secs(10);
 
 /// Arguments of `fsdyno durability`.
 #[derive(Debug, clap::Args)]
+#[command(after_help = after_help())]
 pub struct Args {
     /// Filesystems, each with its options as for compare: ext4, ext4:barrier=0, xfs@loop:512MiB
     #[arg(value_name = "TARGET", required_unless_present = "replay", conflicts_with = "replay")]
@@ -46,6 +48,10 @@ pub struct Args {
     /// Look at the cut with this number alone
     #[arg(long, value_name = "NUMBER", conflicts_with = "cuts")]
     only: Option<u64>,
+
+    /// What is done, and promised
+    #[arg(long, short, value_name = "NAME", default_value = mixes::ALL[0].name, value_parser = parse_mix)]
+    workload: &'static Mix,
 
     /// Calls that each worker makes
     #[arg(long, value_name = "N", default_value_t = 600, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
@@ -221,6 +227,7 @@ impl Args {
                 size_bytes: wanted.size_bytes,
                 model: (&wanted.model_name, &wanted.model),
                 amount: Amount {
+                    mix: self.workload,
                     seed: self.seed,
                     workers: self.workers,
                     operations: self.operations,
@@ -276,6 +283,20 @@ impl Args {
         };
         Ok(Tried { spec, recording, outcome, elapsed: started.elapsed(), kept_in })
     }
+}
+
+/// The workloads, a line each.
+fn mix_lines() -> String {
+    mixes::ALL.iter().map(|mix| format!("\n  {:9} {}", mix.name, mix.doc)).collect()
+}
+
+fn after_help() -> String {
+    format!("Workloads:{}\n\ndocs/DURABILITY.md says what is promised.", mix_lines())
+}
+
+fn parse_mix(name: &str) -> Result<&'static Mix, String> {
+    mixes::by_name(name)
+        .ok_or_else(|| format!("workloads whose promises are known are:{}", mix_lines()))
 }
 
 /// Refuses filesystems that promise nothing, whether this machine has them or not.

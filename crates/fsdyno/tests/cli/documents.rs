@@ -51,6 +51,31 @@ fn catalogue_pages_are_fresh() {
     sandbox.run(["list", "devices", "--json"]).assert_code(0).json();
 }
 
+/// The rows of the list of plans in one table, in the page that says how figures are made.
+#[test]
+fn every_published_figure_is_in_the_methodology() {
+    const PAGE: &str = "docs/METHODOLOGY.md";
+    let sandbox = Sandbox::in_memory();
+    let listed = sandbox.run(["list", "plans", "--markdown"]).stdout;
+    let mut table =
+        "| plan | operation | repeated by | unit | published |\n|---|---|---|---|---|\n".to_owned();
+    let mut plan = "";
+    for line in listed.lines() {
+        plan = line.strip_prefix("## ").unwrap_or(plan);
+        if line.starts_with("| ") && !line.starts_with("| operation ") {
+            table.push_str(&format!("| {plan} {line}\n"));
+        }
+    }
+    assert!(table.lines().count() > 50, "{table}");
+    let page = std::fs::read_to_string(repository().join(PAGE)).unwrap();
+    let (before, rest) = page.split_once("<!-- every published figure: begin -->\n").unwrap();
+    let (_, after) = rest.split_once("<!-- every published figure: end -->").unwrap();
+    let made = format!(
+        "{before}<!-- every published figure: begin -->\n{table}<!-- every published figure: end -->{after}"
+    );
+    assert_fresh(PAGE, &made);
+}
+
 #[test]
 fn the_schema_holds_a_real_result() {
     let sandbox = Sandbox::in_memory();

@@ -70,6 +70,28 @@ fn btrfs_keeps_its_promises_about_data() {
     sandbox.assert_nothing_left();
 }
 
+#[test]
+fn other_workloads_are_cut_too() {
+    if !can_cut(&["ext4"]) {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    for workload in ["mail", "database", "log", "save"] {
+        let more = ["--workload", workload, "--cuts", "40", "--operations", "150"];
+        let found = cut(&sandbox, &[&["ext4"], &more[..]].concat()).assert_code(0).json();
+        let target = &found["targets"][0];
+        assert_eq!(target["workload"], workload);
+        assert_eq!(target["kept"], 40, "{workload}: {found}");
+        // Each of them asks for something to be durable.
+        assert!(target["log"]["flushes"].as_u64().unwrap() > 20, "{workload}: {}", target["log"]);
+        let found = cut(&sandbox, &[&["ext4", "--ignore-flushes"], &more[..]].concat());
+        assert!(!broken(&found.assert_code(1).json()).is_empty(), "{workload}");
+    }
+    let refused = cut(&sandbox, &["ext4", "--workload", "varmail"]);
+    assert!(refused.assert_code(2).stderr.contains("database"), "{}", refused.stderr);
+    sandbox.assert_nothing_left();
+}
+
 /// The promises that a finding says were broken.
 fn broken(found: &Value) -> Vec<&str> {
     let cuts = found["targets"][0]["broken"].as_array().unwrap().iter();

@@ -16,6 +16,7 @@ use rustix::fs::OFlags;
 use serde::Serialize;
 
 use super::{Emulator, Extras, Wish};
+use crate::disturbance::Stolen;
 
 /// Size of the disks that are probed: their file is sparse.
 const SIZE_BYTES: u64 = 4 << 30;
@@ -51,6 +52,9 @@ pub struct Checked {
     pub p99_ns: f64,
     /// Requests that the server answered late.
     pub late: u64,
+    /// Share of the processors' time that other guests of this host took meanwhile; `None` where the kernel does
+    /// not tell.
+    pub stolen: Option<f64>,
 }
 
 impl Checked {
@@ -243,6 +247,7 @@ pub fn probes(
         tell(&format!("{what}, {} requests on {}", probe.requests, human_bytes(size)));
         let mut disk = Disk::new(model, size, 1)?;
         let alone = probe::run(&mut disk, probe, 0);
+        let stolen = Stolen::from_now();
         let (found, late) = through((name, model), probe, lead_ns, parent)?;
         rows.push(Checked {
             name: what.to_owned(),
@@ -251,6 +256,7 @@ pub fn probes(
             model_p99_ns: alone.quantile_ns(0.99) as f64,
             p99_ns: found.quantile_ns(0.99) as f64,
             late,
+            stolen: stolen.share(),
         });
     }
     Ok(rows)

@@ -46,8 +46,6 @@ pub struct Rule {
     pub from: u64,
     /// The byte behind the range.
     pub to: u64,
-    /// Whether it is about requests that do *not* touch the range.
-    pub outside: bool,
     /// What becomes of it.
     pub effect: Effect,
 }
@@ -56,7 +54,7 @@ impl Rule {
     /// A rule about all requests of a kind.
     #[must_use]
     pub fn all(on: On, effect: Effect) -> Rule {
-        Rule { on, from: 0, to: u64::MAX, outside: false, effect }
+        Rule { on, from: 0, to: u64::MAX, effect }
     }
 
     fn is_about(&self, ask: &Ask<'_>) -> bool {
@@ -69,7 +67,7 @@ impl Rule {
             Ask::Fsync => return matches!(self.on, On::Flush | On::Any),
         };
         let touches = offset < self.to && offset.saturating_add(bytes) > self.from;
-        (self.on == on || self.on == On::Any) && touches != self.outside
+        (self.on == on || self.on == On::Any) && touches
     }
 }
 
@@ -141,14 +139,13 @@ mod tests {
         let read = Ask::Read { offset: 4096, bytes: 4096 };
         let write = Ask::Write { offset: 4096, data: &[0; 512] };
         assert_eq!(faults.effect(&read), None);
-        let rule =
-            Rule { on: On::Read, from: 8000, to: 8192, outside: false, effect: Effect::Fail };
+        let rule = Rule { on: On::Read, from: 8000, to: 8192, effect: Effect::Fail };
         set(&path, &[rule, Rule::all(On::Flush, Effect::Delay(7))]).unwrap();
         assert_eq!(faults.effect(&read), Some(Effect::Fail));
         assert_eq!(faults.effect(&Ask::Read { offset: 8192, bytes: 512 }), None);
         assert_eq!(faults.effect(&write), None);
         assert_eq!(faults.effect(&Ask::Fsync), Some(Effect::Delay(7)));
-        set(&path, &[Rule { on: On::Any, outside: true, effect: Effect::Lose, ..rule }]).unwrap();
+        set(&path, &[Rule::all(On::Write, Effect::Lose)]).unwrap();
         assert_eq!(faults.effect(&read), None);
         assert_eq!(faults.effect(&write), Some(Effect::Lose));
         set(&path, &[]).unwrap();

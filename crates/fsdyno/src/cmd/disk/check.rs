@@ -12,6 +12,9 @@ use crate::cmd::output;
 use crate::run::progress::say;
 use crate::{bad_input, disk_model, run};
 
+/// Share of the processors' time taken by others from which on it is told.
+const NOTABLE_STOLEN: f64 = 0.02;
+
 /// Arguments of `fsdyno disk check`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
@@ -149,5 +152,14 @@ fn print_probes(overhead: &Overhead, rows: &[Checked]) -> anyhow::Result<()> {
         "\nthe emulator itself takes {:.1} µs for each request here, and carries {:.0} a second",
         overhead.request_ns / 1e3,
         overhead.iops
+    ))?;
+    let stolen = rows.iter().filter_map(|row| row.stolen).reduce(f64::max).unwrap_or(0.0);
+    if stolen < NOTABLE_STOLEN {
+        return Ok(());
+    }
+    output::print(&format!(
+        "other guests of this host took up to {:.0} % of the processors' time: what came late is theirs, not the \
+         emulator's",
+        stolen * 100.0
     ))
 }

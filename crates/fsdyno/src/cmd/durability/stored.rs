@@ -32,6 +32,7 @@ impl Args {
             held_to,
             checked: !self.no_fsck,
             seed: about.seed,
+            workload: about.workload.clone(),
             calls: about.operations() as u64,
             cuts: tried.outcome.cuts,
             kept: tried.outcome.kept,

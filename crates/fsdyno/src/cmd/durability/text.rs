@@ -37,8 +37,9 @@ pub(super) fn page(tried: &[Tried], rules: DiskRules, promises: &[&str]) -> Stri
     let head = ["TARGET", "RECORDED", "CUTS/MIN", "PROMISES"];
     let mut text = list::columns(&head, &rows, output::table_options().width);
     let disk = if rules.ignores_flushes { "a disk that ignores flushes" } else { "a disk" };
+    let workload = tried.first().map_or("", |one| &one.recording.about.workload);
     text.push_str(&format!(
-        "\nPower failed on {disk} with blocks of {} and a cache of {}.\n",
+        "\nPower failed under the workload {workload}, on {disk} with blocks of {} and a cache of {}.\n",
         units::exact_bytes(rules.block_bytes),
         units::exact_bytes(rules.cache_bytes)
     ));
@@ -190,6 +191,7 @@ pub(super) fn json(tried: &[Tried], rules: DiskRules) -> Value {
             "disk_model": about.disk_model,
             "kernel": about.kernel,
             "seed": about.seed,
+            "workload": about.workload,
             "promises": about.promises,
             "calls": about.operations(),
             "log": {
