@@ -111,6 +111,9 @@ pub fn plans(scale: Scale) -> anyhow::Result<Vec<(&'static str, Plan, Published)
 
 #[cfg(test)]
 mod tests {
+    use fsdyno_model::metric;
+    use fsdyno_model::published::WHOLE;
+
     use super::*;
     use crate::plan_file;
 
@@ -175,9 +178,14 @@ mod tests {
                 };
                 let workload = plan.workloads.iter().find(|it| is_own(&it.label)).expect(&row);
                 let info = catalogue::workload(workload).unwrap();
-                let is_known = phase == "fsck"
+                let is_known = ["fsck", WHOLE].contains(&phase.as_str())
                     || info.info().phases.iter().any(|known| known.name == phase.as_str());
                 assert!(is_known, "{row}: no phase {phase}");
+                let metric = figure.metric.as_deref();
+                assert!(
+                    metric.is_none_or(|name| metric::find(name).is_some()),
+                    "{row}: {metric:?}"
+                );
                 for target in &plan.targets {
                     let is_asked = figure.cells.contains_key(&target.label);
                     assert!(
