@@ -6,6 +6,11 @@ use serde_json::Value;
 use crate::sandbox::{Sandbox, can_format, skip};
 
 const MIB: u64 = 1 << 20;
+/// What is read where every block is read once from the device, and room for metadata.
+const ONCE: u64 = 170 * MIB;
+/// How often it is tried to read while nobody drops all caches.
+const TRIES: usize = 5;
+
 /// What the reading phase had from the device, in bytes.
 fn read_bytes(sandbox: &Sandbox, more: &[&str]) -> (u64, Value) {
     let images = sandbox.images().display().to_string();
@@ -31,12 +36,18 @@ fn what_a_limit_cannot_hold_is_read_from_the_device() {
         return skip(&reason);
     }
     let sandbox = Sandbox::new();
-    let (free, result) = read_bytes(&sandbox, &[]);
+    let (mut free, result) = read_bytes(&sandbox, &[]);
     assert_eq!(result["run"]["environment"]["memory_limit_bytes"], Value::Null);
+    // Each block is read more than once: 5000 reads of 2560 blocks. Another run on this machine may drop
+    // all caches in between.
+    for _ in 1..TRIES {
+        if free > ONCE {
+            free = free.min(read_bytes(&sandbox, &[]).0);
+        }
+    }
+    assert!(free <= ONCE, "{free}");
     let (limited, result) = read_bytes(&sandbox, &["--memory-limit", "64MiB"]);
     assert_eq!(result["run"]["environment"]["memory_limit_bytes"], 64 * MIB);
-    // Each block is read more than once: 5000 reads of 2560 blocks.
-    assert!(free <= 170 * MIB, "{free}");
     assert!(limited > free + 40 * MIB, "{limited} with a limit, {free} without");
     sandbox.assert_nothing_left();
 }
