@@ -12,6 +12,9 @@ use crate::{Result, elf, read};
 
 /// No module is larger, in bytes.
 const LIMIT_BYTES: u64 = 256 << 20;
+/// Where modules lie that the kernel did not come with, in a release's directory; they count more than its own, and
+/// the last most. Source: depmod.d(5), `search`, and where DKMS and distributions put them.
+const ADDED: [&str; 2] = ["extra", "updates"];
 /// Modules that need each other deeper than this are a circle.
 const DEPTH: usize = 32;
 
@@ -42,18 +45,9 @@ impl Modules {
     /// It cannot be read.
     pub fn of(directory: &Path) -> Result<Modules> {
         let mut files = BTreeMap::new();
-        let mut open = vec![directory.join("kernel")];
-        while let Some(directory) = open.pop() {
-            let entries = fs::read_dir(&directory)
-                .map_err(|error| format!("read {}: {error}", directory.display()))?;
-            for entry in entries.flatten() {
-                let path = entry.path();
-                if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-                    open.push(path);
-                } else if let Some(name) = module_name(&path) {
-                    files.insert(name, path);
-                }
-            }
+        add_files(&directory.join("kernel"), &mut files)?;
+        for added in ADDED.iter().map(|name| directory.join(name)).filter(|path| path.is_dir()) {
+            add_files(&added, &mut files)?;
         }
         let builtin = fs::read_to_string(directory.join("modules.builtin")).unwrap_or_default();
         let builtin = builtin.lines().filter_map(|line| module_name(Path::new(line))).collect();
@@ -146,6 +140,24 @@ impl Modules {
     }
 }
 
+/// Adds the modules below a directory, in place of others of their names.
+fn add_files(directory: &Path, files: &mut BTreeMap<String, PathBuf>) -> Result<()> {
+    let mut open = vec![directory.to_owned()];
+    while let Some(directory) = open.pop() {
+        let entries = fs::read_dir(&directory)
+            .map_err(|error| format!("read {}: {error}", directory.display()))?;
+        for entry in entries.flatten() {
+            let path = entry.path();
+            if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                open.push(path);
+            } else if let Some(name) = module_name(&path) {
+                files.insert(name, path);
+            }
+        }
+    }
+    Ok(())
+}
+
 /// `crc32c_generic` of `…/crc32c-generic.ko.xz`.
 fn module_name(path: &Path) -> Option<String> {
     let name = path.file_name()?.to_str()?;
@@ -213,6 +225,8 @@ mod tests {
         of("fs/broken.ko", "depends=nowhere");
         of("fs/circle.ko", "depends=circle2");
         of("fs/circle2.ko", "depends=circle");
+        of("../updates/dkms/pool.ko", "depends=jbd2");
+        of("../updates/fs/mbcache.ko", "depends=");
         of("fs/wishful.ko", "softdep=pre: no-such post: mbcache");
         fs::write(directory.path().join("modules.builtin"), "kernel/x/built-in.ko\n").unwrap();
         let modules = Modules::of(directory.path()).unwrap();
@@ -222,6 +236,8 @@ mod tests {
         );
         assert_eq!(names(&modules, &["built_in"]), Vec::<String>::new());
         assert_eq!(names(&modules, &["wishful"]), ["wishful"]);
+        assert_eq!(names(&modules, &["pool"]), ["jbd2", "pool"]);
+        assert!(modules.files["mbcache"].ends_with("updates/fs/mbcache.ko"), "an update counts");
         for (driver, words) in
             [("reiserfs", "has no reiserfs"), ("broken", "nowhere"), ("circle", "needs itself")]
         {

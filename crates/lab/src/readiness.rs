@@ -98,6 +98,9 @@ fn fresh(fresh: &FreshSpec, conditions: &Conditions) -> Result<(), Readiness> {
     arguments::check(definition, &fresh.mkfs, &fresh.mount).map_err(refuse)?;
     guard::check_distinct(fresh).map_err(refuse)?;
     let name = definition.info.name;
+    if let Some(why) = definition.guests_only {
+        return Err(skip(format!("{name} is measured in guests only, with --in guest: {why}")));
+    }
     if !conditions.root {
         return Err(skip(format!(
             "making and mounting {name} needs root: run it with sudo, or measure dir:PATH"

@@ -9,6 +9,7 @@
 pub mod aged;
 mod condition;
 mod facts;
+mod fresh;
 
 use std::fmt;
 use std::fs;
@@ -18,20 +19,20 @@ use std::time::{Duration, Instant};
 
 use fsdyno_model::outcome::Outcome;
 use fsdyno_model::record::{FsckRecord, TargetFacts, Warning};
-use fsdyno_model::target::{FreshSpec, Ground, TargetSpec};
+use fsdyno_model::target::{Ground, TargetSpec};
 use fsdyno_model::wire::Watch;
 use fsdyno_sys::block::DeviceNumber;
 use fsdyno_sys::mount;
 
+use crate::arguments;
 use crate::command::{self, CommandError, CommandSpec};
-use crate::device::image::Contents;
 use crate::device::{self, Device};
-use crate::filesystem::{self, FilesystemDef, Fsck, MemberNames, Members, Verdict};
+use crate::filesystem::{self, Fsck, MemberNames, Verdict};
 use crate::quiesce::{self, Patience, QuiesceError, Quiesced};
 use crate::snapshot::{KeepOn, Snapshot};
 use crate::workspace::Workspace;
-use crate::{arguments, guard};
 pub use condition::given_up;
+use fresh::Fresh;
 
 /// Share of the filesystem's device that its journal gets where no size is given, and the bounds.
 const JOURNAL_SHARE: u64 = 8;
@@ -131,40 +132,6 @@ impl fmt::Display for StageError {
 
 impl std::error::Error for StageError {}
 
-/// A filesystem made for this trial.
-#[derive(Debug)]
-struct Fresh {
-    definition: &'static FilesystemDef,
-    spec: FreshSpec,
-    device: Device,
-    journal: Option<Device>,
-    mkfs_command: Option<String>,
-    mount_point: PathBuf,
-    mounted: bool,
-}
-
-impl Fresh {
-    fn members(&self) -> Members<'_> {
-        Members {
-            device: self.device.path(),
-            others: self.device.others(),
-            journal: self.journal.as_ref().map(Device::path),
-        }
-    }
-
-    fn numbers(&self) -> Vec<DeviceNumber> {
-        std::iter::once(&self.device).chain(&self.journal).flat_map(Device::numbers).collect()
-    }
-
-    fn options(&self, more: &str) -> String {
-        let own = (self.definition.mount_options)(self.members());
-        let given = [self.spec.mount.as_str(), more].map(str::to_owned);
-        let all: Vec<String> =
-            own.into_iter().chain(given).filter(|text| !text.is_empty()).collect();
-        all.join(",")
-    }
-}
-
 #[derive(Debug)]
 enum Base {
     Fresh(Box<Fresh>),
@@ -218,7 +185,7 @@ impl<'w> Stand<'w> {
         let base = match &target.ground {
             Ground::Directory { .. } => Ok(Base::Directory(directory.clone())),
             Ground::Fresh(fresh) => {
-                provision_fresh(workspace, fresh, &directory, default_size_bytes, contents)
+                fresh::provision(workspace, fresh, &directory, default_size_bytes, contents)
                     .map(|fresh| Base::Fresh(Box::new(fresh)))
             }
         };
@@ -245,6 +212,10 @@ impl<'w> Stand<'w> {
             command::run_checked(command, limit)
                 .map_err(|error| StageError::of_command("mkfs", &error, limit, &self.limits))?;
         }
+        fresh.attached = (fresh.definition.detach)(fresh.members()).is_some();
+        fresh
+            .detach(limit)
+            .map_err(|error| StageError::of_command("mkfs", &error, limit, &self.limits))?;
         for device in std::iter::once(&mut fresh.device).chain(&mut fresh.journal) {
             device.formatted(self.workspace).map_err(|error| StageError::failed("mkfs", error))?;
         }
@@ -256,12 +227,9 @@ impl<'w> Stand<'w> {
     /// # Errors
     /// Stage `mount`, with the kernel's explanation.
     pub fn mount(&mut self) -> Result<(), StageError> {
-        self.time_left("mount")?;
-        let root = match &mut self.base {
-            Base::Fresh(fresh) => {
-                mount_with(fresh, "").map_err(|error| StageError::failed("mount", error))?;
-                fresh.mount_point.join("fsdyno")
-            }
+        self.mount_with("")?;
+        let root = match &self.base {
+            Base::Fresh(fresh) => fresh.mount_point.join("fsdyno"),
             Base::Directory(directory) => directory.join("work"),
         };
         let made = fs::DirBuilder::new().mode(0o755).create(&root);
@@ -280,14 +248,29 @@ impl<'w> Stand<'w> {
     /// # Errors
     /// Stage `mount`.
     pub fn mount_read_only(&mut self) -> Result<(), StageError> {
+        self.mount_with("ro")
+    }
+
+    /// Mounts it with one option more.
+    fn mount_with(&mut self, more: &str) -> Result<(), StageError> {
+        let limit = self.time_left("mount")?;
         let Base::Fresh(fresh) = &mut self.base else { return Ok(()) };
-        mount_with(fresh, "ro").map_err(|error| StageError::failed("mount", error))
+        fresh
+            .attach(limit)
+            .map_err(|error| StageError::of_command("mount", &error, limit, &self.limits))?;
+        fresh::mount(fresh, more).map_err(|error| StageError::failed("mount", error))
     }
 
     /// Whether [`Stand::remount`] does anything: a directory of the user's stays mounted.
     #[must_use]
     pub fn can_remount(&self) -> bool {
         matches!(self.base, Base::Fresh(_))
+    }
+
+    /// Whether its filesystem has a cache besides the kernel's.
+    #[must_use]
+    pub fn has_own_cache(&self) -> bool {
+        matches!(&self.base, Base::Fresh(fresh) if fresh.definition.has_own_cache)
     }
 
     /// Unmounts and mounts again: everything that was cached of it is gone.
@@ -387,9 +370,14 @@ impl<'w> Stand<'w> {
         if let Base::Fresh(fresh) = &mut self.base
             && fresh.mounted
         {
-            mount::unmount_from(&fresh.mount_point, fresh.device.path())
-                .map_err(|error| StageError::failed("unmount", error))?;
+            let failed = |error| StageError::failed("unmount", error);
+            mount::unmount(&fresh.mount_point).map_err(failed)?;
             fresh.mounted = false;
+            let limit = self.limits.command;
+            fresh
+                .detach(limit)
+                .map_err(|error| StageError::of_command("unmount", &error, limit, &self.limits))?;
+            mount::await_release(fresh.device.path()).map_err(failed)?;
         }
         Ok(())
     }
@@ -463,6 +451,9 @@ impl<'w> Stand<'w> {
                     Err(error) => errors.push(error.to_string()),
                 }
             }
+            if !fresh.mounted {
+                errors.extend(fresh.detach(self.limits.command).err().map(|it| it.to_string()));
+            }
             aged::forget(fresh);
             for device in std::iter::once(&mut fresh.device).chain(&mut fresh.journal) {
                 errors.extend(device.release(self.workspace).err());
@@ -531,42 +522,4 @@ fn make_trial_directory(parent: &Path) -> Result<PathBuf, String> {
         }
     }
     Err(format!("{} is full of trials", parent.display()))
-}
-
-fn provision_fresh(
-    workspace: &Workspace,
-    spec: &FreshSpec,
-    directory: &Path,
-    default_size_bytes: u64,
-    contents: Option<Contents<'_>>,
-) -> Result<Fresh, String> {
-    let definition = filesystem::by_name(&spec.filesystem)
-        .ok_or_else(|| format!("`{}` is no filesystem of the catalogue", spec.filesystem))?;
-    arguments::check(definition, &spec.mkfs, &spec.mount)?;
-    guard::check_distinct(spec)?;
-    let mount_point = directory.join("mount");
-    fs::create_dir(&mount_point)
-        .map_err(|error| format!("make {}: {error}", mount_point.display()))?;
-    let mkfs_command = contents.and_then(|(snapshot, _)| snapshot.about.mkfs_command.clone());
-    let size_bytes = default_size_bytes;
-    let mut device =
-        Device::provision(workspace, &spec.device, directory, "device", size_bytes, contents)?;
-    let journal = spec.journal.as_ref().map(|journal| {
-        let size = journal_size_bytes(default_size_bytes);
-        Device::provision(workspace, journal, directory, "journal", size, None)
-    });
-    let journal = journal.transpose().inspect_err(|_| drop(device.release(workspace)))?;
-    let spec = spec.clone();
-    Ok(Fresh { definition, spec, device, journal, mkfs_command, mount_point, mounted: false })
-}
-
-fn mount_with(fresh: &mut Fresh, more: &str) -> Result<(), String> {
-    if fresh.mounted {
-        return Err(format!("{} is already mounted", fresh.mount_point.display()));
-    }
-    let source = (fresh.definition.mount_source)(fresh.members());
-    mount::mount(fresh.definition.info.name, &source, &fresh.mount_point, &fresh.options(more))
-        .map_err(|error| error.to_string())?;
-    fresh.mounted = true;
-    Ok(())
 }

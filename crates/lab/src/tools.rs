@@ -44,6 +44,11 @@ pub const NTFSPROGS: Package = Package { debian: "ntfs-3g", fedora: "ntfsprogs",
 /// bcachefs-tools, which no current release of Debian has.
 pub const BCACHEFS_TOOLS: Package =
     Package { debian: "", fedora: "bcachefs-tools", arch: "bcachefs-tools" };
+/// The programs of OpenZFS.
+pub const ZFSUTILS: Package =
+    Package { debian: "zfsutils-linux zfs-dkms", fedora: "zfs", arch: "zfs-utils" };
+/// coreutils.
+pub const COREUTILS: Package = Package::same("coreutils");
 /// util-linux.
 pub const UTIL_LINUX: Package =
     Package { debian: "util-linux", fedora: "util-linux", arch: "util-linux" };
@@ -61,7 +66,7 @@ pub struct ToolDef {
     pub name: &'static str,
     /// The package that brings it.
     pub package: Package,
-    /// The argument that makes it print its version.
+    /// The argument that makes it print its version; empty where none does.
     pub version_arg: &'static str,
 }
 
@@ -87,6 +92,9 @@ pub fn all() -> Vec<ToolDef> {
 /// What the program says its version is; `None` where it is missing, silent, or complains instead.
 #[must_use]
 pub fn version(tool: &ToolDef) -> Option<String> {
+    if tool.version_arg.is_empty() {
+        return None;
+    }
     let spec = CommandSpec::new(tool.name, &[tool.version_arg]);
     let finished = command::run(&spec, VERSION_LIMIT).ok()?;
     version_line(finished.exit_code, &finished.stdout, &finished.stderr)
@@ -101,9 +109,9 @@ fn version_line(exit_code: Option<i32>, stdout: &str, stderr: &str) -> Option<St
     Some(line.to_owned())
 }
 
-/// Whether a word of the line is a number with a point, as `6.1.0` or `v6.2`.
+/// Whether a word of the line is a number with a point, as `6.1.0`, `v6.2` or `zfs-2.1.11`.
 fn has_version(line: &str) -> bool {
-    line.split_whitespace().any(|word| {
+    line.split([' ', '\t', '-']).any(|word| {
         let number = word.strip_prefix('v').unwrap_or(word);
         let (before, after) = number.split_once('.').unwrap_or_default();
         let is_number = !before.is_empty() && before.bytes().all(|byte| byte.is_ascii_digit());

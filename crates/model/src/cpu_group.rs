@@ -106,6 +106,8 @@ mod tests {
             ("kworker/u8:0-bcachefs", "filesystem", "kworker/bcachefs"),
             ("kworker/u8:0-btree_update", "filesystem", "kworker/bcachefs"),
             ("kworker/u8:0-flush-bcachefs-1", "flusher", "kworker/flush"),
+            ("txg_sync", "journal", "txg_sync"),
+            ("z_wr_iss", "filesystem", "z_wr_iss"),
             ("ext4lazyinit", "filesystem", "ext4lazyinit"),
             ("kworker/u8:2-ext4-rsv-conversion", "filesystem", "kworker"),
             ("kworker/1:3-dio/loop0", "filesystem", "kworker"),

@@ -63,6 +63,9 @@ pub struct MeasureSpec {
     pub may_drop_caches: bool,
     /// Whether the target can be unmounted and mounted again: [`Message::Remount`] is answered then.
     pub may_remount: bool,
+    /// Whether the filesystem has a cache of its own, which only mounting again empties for sure.
+    #[serde(default)]
+    pub has_own_cache: bool,
     /// What to watch while a phase runs.
     pub watch: Watch,
 }

@@ -187,11 +187,19 @@ pub fn unmount(target: &Path) -> Result<()> {
 /// As [`unmount`]; `EBUSY` where the device is still claimed 10 s later.
 pub fn unmount_from(target: &Path, device: &Path) -> Result<()> {
     unmount(target)?;
+    await_release(device)
+}
+
+/// Waits until no filesystem claims `device` any more.
+///
+/// # Errors
+/// `EBUSY` where one still does 10 s later.
+pub fn await_release(device: &Path) -> Result<()> {
     let start = Instant::now();
     let mut pause = Duration::from_micros(200);
     while crate::block::is_claimed(device)? {
         if start.elapsed() > UNMOUNT_DEADLINE {
-            let detail = format!("{} is unmounted, but still in use", target.display());
+            let detail = "it is unmounted, but still in use";
             return Err(SysError::at_path("let go of", device, Errno::BUSY).with_detail(detail));
         }
         std::thread::sleep(pause);

@@ -82,6 +82,7 @@ pub struct Context<'a> {
     root_path: PathBuf,
     may_drop_caches: bool,
     may_remount: bool,
+    has_own_cache: bool,
     told_not_dropped: AtomicBool,
     told_not_remounted: bool,
     /// How the caches were emptied since the last sample.
@@ -113,6 +114,7 @@ impl<'a> Context<'a> {
             root_path: spec.root.clone(),
             may_drop_caches: spec.may_drop_caches,
             may_remount: spec.may_remount,
+            has_own_cache: spec.has_own_cache,
             told_not_dropped: AtomicBool::new(false),
             told_not_remounted: false,
             cold: Mutex::new(None),
@@ -148,6 +150,7 @@ impl<'a> Context<'a> {
     pub fn make_cold(&mut self, how: Cold) -> anyhow::Result<()> {
         match how {
             Cold::None => Ok(()),
+            Cold::DropCaches if self.has_own_cache && self.may_remount => self.remount(),
             Cold::DropCaches => self.drop_caches().map(drop),
             Cold::Remount if self.may_remount => self.remount(),
             Cold::Remount => {

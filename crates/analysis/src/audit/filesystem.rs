@@ -14,8 +14,8 @@ pub static RULES: &[Rule] = &[
         name: "barriers",
         title: "barriers",
         reason: "Without barriers a filesystem does not wait for the device's write cache: what fsync calls durable can be lost with the power, and every commit is cheaper than on a target that keeps its promise.",
-        source: "Documentation/block/writeback_cache_control.rst, Documentation/admin-guide/ext4.rst (barrier), btrfs(5) (nobarrier), bcachefs(8) (journal_flush_disabled)",
-        asked: Asked::Mount(&["barrier", "nobarrier", "journal_flush_disabled"]),
+        source: "Documentation/block/writeback_cache_control.rst, Documentation/admin-guide/ext4.rst (barrier), btrfs(5) (nobarrier), bcachefs(8) (journal_flush_disabled), zfsprops(7) (sync)",
+        asked: Asked::Mount(&["barrier", "nobarrier", "journal_flush_disabled", "sync"]),
         unknown: Judgement::Note,
         judged: "Not comparable where they are off on some targets only; a note where no device has a write cache that could lose anything.",
         read: |subject| subject.each(|facts| barriers(subject, facts)),
@@ -36,7 +36,7 @@ pub static RULES: &[Rule] = &[
     Rule {
         name: "journal-mode",
         title: "journal mode",
-        reason: "What is journaled decides what survives a crash and how often data are written: ext2 keeps no journal, data=journal writes data twice, data=writeback may leave stale data in files, btrfs writes trees anew instead, bcachefs journals every change of its trees.",
+        reason: "What is journaled decides what survives a crash and how often data are written: ext2 keeps no journal, data=journal writes data twice, data=writeback may leave stale data in files, btrfs writes trees anew instead, bcachefs journals every change of its trees, ZFS writes what is synced to an intent log.",
         source: EXT4_DOC,
         asked: Asked::Mount(&["data"]),
         judged: "A note: each filesystem has its own way, and data= is part of the question.",
@@ -64,9 +64,10 @@ pub static RULES: &[Rule] = &[
     Rule {
         name: "data-checksums",
         title: "data checksums",
-        reason: "btrfs and bcachefs compute and verify checksums of all data; ext4 and XFS check their metadata only.",
-        source: "btrfs(5) (CHECKSUM ALGORITHMS, datasum), bcachefs(8) (data_checksum), xfs(5)",
+        reason: "btrfs, bcachefs and ZFS compute and verify checksums of all data; ext4 and XFS check their metadata only.",
+        source: "btrfs(5) (CHECKSUM ALGORITHMS, datasum), bcachefs(8) (data_checksum), zfsprops(7) (checksum), xfs(5)",
         asked: Asked::Mount(&[
+            "checksum",
             "nodatasum",
             "nodatacow",
             "datasum",
@@ -104,8 +105,8 @@ pub static RULES: &[Rule] = &[
     Rule {
         name: "metadata-copies",
         title: "copies of metadata",
-        reason: "btrfs writes its metadata twice (DUP) on a single device unless told otherwise; ext4, XFS and bcachefs once.",
-        source: "mkfs.btrfs(8) (PROFILES), bcachefs(8) (metadata_replicas)",
+        reason: "btrfs writes its metadata twice (DUP) on a single device unless told otherwise; ZFS twice (redundant_metadata); ext4, XFS and bcachefs once.",
+        source: "mkfs.btrfs(8) (PROFILES), bcachefs(8) (metadata_replicas), zfsprops(7) (copies, redundant_metadata)",
         asked: Asked::Mkfs,
         judged: "A note: a property of the filesystem, chosen at mkfs.",
         read: |subject| subject.each(|facts| metadata_copies(subject, facts)),
@@ -204,6 +205,11 @@ fn barriers(subject: &Subject<'_>, facts: &TargetFacts) -> Option<Fact> {
         let is_off = is_on(facts, "journal_flush_disabled")?;
         return Some(Fact::of(if is_off { "off" } else { "on" }));
     }
+    if subject.is(&["zfs"]) {
+        // Then fsync waits for nothing.
+        let is_off = facts.mkfs_effective.get("sync")? == "disabled";
+        return Some(Fact::of(if is_off { "off" } else { "on" }));
+    }
     let is_off = options.contains(&"nobarrier") || option(&options, "barrier") == Some("0");
     Some(Fact::of(if is_off { "off" } else { "on" }))
 }
@@ -269,6 +275,7 @@ fn journal_mode(subject: &Subject<'_>, facts: &TargetFacts) -> Option<Fact> {
         "btrfs" if options.contains(&"notreelog") => Some(Fact::of("copied trees, no log")),
         "btrfs" => Some(Fact::of("copied trees")),
         "bcachefs" => Some(Fact::of("journal of tree updates")),
+        "zfs" => Some(Fact::of("transaction groups, intent log")),
         "tmpfs" | "ramfs" => Some(Fact::of("no journal")),
         _ => None,
     }
@@ -300,6 +307,13 @@ fn data_checksums(subject: &Subject<'_>, facts: &TargetFacts) -> Option<Fact> {
         let is_off = kind == "none" || is_on(facts, "nocow")?;
         return Some(Fact::of(if is_off { "no" } else { kind }));
     }
+    if subject.is(&["zfs"]) {
+        return Some(Fact::of(match facts.mkfs_effective.get("checksum")?.as_str() {
+            "on" => "fletcher4",
+            "off" => "no",
+            kind => kind,
+        }));
+    }
     if !subject.is(&["btrfs"]) {
         return (!subject.is_foreign()).then(|| Fact::of("no"));
     }
@@ -315,7 +329,7 @@ fn data_checksums(subject: &Subject<'_>, facts: &TargetFacts) -> Option<Fact> {
 
 fn metadata_checksums(subject: &Subject<'_>, facts: &TargetFacts) -> Option<Fact> {
     let yes = |yes: bool| Fact::of(if yes { "yes" } else { "no" });
-    if subject.is(&["btrfs"]) {
+    if subject.is(&["btrfs", "zfs"]) {
         return Some(yes(true));
     }
     if subject.is(&["bcachefs"]) {
@@ -338,6 +352,9 @@ fn copy_on_write(subject: &Subject<'_>, facts: &TargetFacts) -> Option<Fact> {
     if subject.is(&["bcachefs"]) {
         return Some(Fact::of(if is_on(facts, "nocow")? { IN_PLACE } else { "all data" }));
     }
+    if subject.is(&["zfs"]) {
+        return Some(Fact::of("all data"));
+    }
     if subject.is(&["xfs"])
         && facts.mkfs_effective.get("metadata.reflink").is_some_and(|it| it == "1")
     {
@@ -349,6 +366,13 @@ fn copy_on_write(subject: &Subject<'_>, facts: &TargetFacts) -> Option<Fact> {
 fn metadata_copies(subject: &Subject<'_>, facts: &TargetFacts) -> Option<Fact> {
     if subject.is(&["bcachefs"]) {
         return option_of_bcachefs(facts, "metadata_replicas").map(Fact::of);
+    }
+    if subject.is(&["zfs"]) {
+        // One more than of data, and three at most.
+        let copies: u64 = facts.mkfs_effective.get("copies")?.parse().ok()?;
+        let is_all = facts.mkfs_effective.get("redundant_metadata")? == "all";
+        let shown = copies.saturating_add(1).min(3).to_string();
+        return Some(Fact::of(if is_all { shown } else { format!("{shown}, of most") }));
     }
     if !subject.is(&["btrfs"]) {
         return (!subject.is_foreign()).then(|| Fact::of("1"));

@@ -214,6 +214,10 @@ fn reserved(subject: &Subject<'_>, facts: &TargetFacts) -> Option<Fact> {
             percent => format!("{percent} %"),
         }));
     }
+    // Slop space: a share that depends on the size of the pool (spa_misc.c), and that nothing tells.
+    if subject.is(&["zfs"]) {
+        return None;
+    }
     if !subject.is_ext() {
         return (!subject.is_foreign()).then(|| Fact::of("none"));
     }
@@ -247,6 +251,9 @@ fn block_size(subject: &Subject<'_>, facts: &TargetFacts) -> Option<Fact> {
 fn inode_size(subject: &Subject<'_>, facts: &TargetFacts) -> Option<Fact> {
     if subject.is(&["btrfs", "bcachefs"]) {
         return Some(Fact::of("items of trees"));
+    }
+    if subject.is(&["zfs"]) {
+        return Some(Fact::of("dnodes"));
     }
     parameter(subject, facts, ["inode_size", "metadata.isize", "", ""]).map(Fact::of)
 }

@@ -107,7 +107,7 @@ impl<'a> Subject<'a> {
 
     /// Whether nothing can be told without knowing it: a filesystem that is none of the catalogue.
     pub fn is_foreign(&self) -> bool {
-        !self.is_ext() && !self.is(&["xfs", "btrfs", "bcachefs"])
+        !self.is_ext() && !self.is(&["xfs", "btrfs", "bcachefs", "zfs"])
     }
 
     /// What `read` finds in every trial. Trials that do not tell are passed over; where they differ all
@@ -139,9 +139,12 @@ impl<'a> Subject<'a> {
         match asked {
             Asked::Never => false,
             Asked::Mount(names) => {
-                // Most options of bcachefs can be given to mkfs as well.
-                let made = fresh.mkfs.iter().filter_map(|word| word.strip_prefix("--"));
-                let made = made.filter(|_| self.is(&["bcachefs"]));
+                // Most options of bcachefs can be given to mkfs as well, all properties of ZFS are.
+                let made = fresh.mkfs.iter().filter_map(|word| match self.filesystem() {
+                    "bcachefs" => word.strip_prefix("--"),
+                    "zfs" => Some(word.strip_prefix("-O").unwrap_or(word)),
+                    _ => None,
+                });
                 words(&fresh.mount).chain(made).any(|word| names.contains(&name_of(word)))
             }
             Asked::AnyMount => !fresh.mount.is_empty(),

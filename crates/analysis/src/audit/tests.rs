@@ -17,13 +17,14 @@ const fn info(name: &'static str, external_journal: Option<&'static str>) -> Fil
     FilesystemInfo { name, summary: "", external_journal }
 }
 
-static FILESYSTEMS: [&FilesystemInfo; 6] = [
+static FILESYSTEMS: [&FilesystemInfo; 7] = [
     &info("ext2", None),
     &info("ext3", Some("journal")),
     &info("ext4", Some("journal")),
     &info("xfs", Some("log")),
     &info("btrfs", None),
     &info("bcachefs", None),
+    &info("zfs", None),
 ];
 
 const EXT: &str = "block_count=2097152 block_size=4096 blocks_per_group=32768 inode_size=256 reserved_block_count=104857";
@@ -31,6 +32,7 @@ const XFS: &str = "data.bsize=4096 metadata.agcount=4 metadata.isize=512 metadat
 const BTRFS: &str =
     "csum_type=crc32c metadata_profile=DUP sectorsize=4096 nodesize=16384 incompat_flags=NO_HOLES";
 const BCACHEFS: &str = "block_size=4096 btree_node_size=262144 bucket_size=524288 data_checksum=crc32c metadata_checksum=crc32c metadata_replicas=1 compression=none background_compression=none nocow=0 journal_flush_disabled=0 root_reserve_percent=0 features=zstd";
+const ZFS: &str = "atime=on checksum=on compression=off copies=1 recordsize=131072 redundant_metadata=all sync=standard ashift=12";
 const DEVICE: &str = "kind=loop~image path=/dev/loop0 size_bytes=8589934592 scheduler=none write_cache=write~back nr_requests=128 max_sectors_kb=1280 read_ahead_kb=2560 rotational=0 loop_direct_io=true backing_source=/dev/vda backing_filesystem=ext4 image=/var/tmp/run/trial-1/device.img logical_block_size_bytes=512 physical_block_size_bytes=512 filesystem_size_bytes=1000 filesystem_free_bytes=950";
 
 /// `a=b c=d~e` as pairs; `~` is a space.
@@ -123,6 +125,7 @@ fn trial(target: &TargetSpec, number: u32) -> TrialRecord {
         "xfs" => pairs(XFS),
         "btrfs" => pairs(BTRFS),
         "bcachefs" => pairs(BCACHEFS),
+        "zfs" => pairs(ZFS),
         "dir" => BTreeMap::new(),
         _ => pairs(&(EXT.to_owned() + features)),
     };
@@ -181,6 +184,7 @@ fn defaults_are_comparable_with_notes() {
         &["ext2", "ext3", "ext4", "xfs", "btrfs"],
         &["btrfs", "btrfs:compress=zstd"],
         &["ext4", "xfs", "btrfs", "bcachefs", "z=bcachefs:compression=zstd"],
+        &["ext4", "btrfs", "zfs", "z=zfs/-O compression=lz4"],
         &["ext4", "ext4:data=journal"],
         &["ext4:noatime", "xfs:noatime", "btrfs:noatime"],
     ] {
@@ -459,6 +463,23 @@ fn options_that_were_asked_for_are_told_as_asked() {
         });
         assert_judged(&run, rule, Different, judgement, true);
     }
+}
+
+#[test]
+fn properties_of_zfs_are_given_to_its_mkfs() {
+    for (option, set, rule, judgement) in [
+        ("-O sync=disabled", "sync=disabled", "barriers", NotComparable),
+        ("-O compression=zstd", "compression=zstd", "compression", NotComparable),
+        ("-Ochecksum=off", "checksum=off", "data-checksums", Note),
+    ] {
+        let target = format!("zfs/{option}");
+        let run = Run::new(&[target.as_str(), "zfs"], Some("original"));
+        let run = run.with(&target, |trial| trial.facts.mkfs_effective.extend(pairs(set)));
+        assert_judged(&run, rule, Different, judgement, true);
+    }
+    let (_, row) = Run::new(&["zfs", "ext4"], Some("original")).judged("metadata-copies");
+    let shown: Vec<_> = row.values.iter().filter_map(|it| it.value.as_deref()).collect();
+    assert_eq!(shown, ["2", "1"]);
 }
 
 #[test]

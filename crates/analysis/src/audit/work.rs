@@ -30,7 +30,7 @@ pub static RULES: &[Rule] = &[
         name: "compression",
         title: "compression",
         reason: "A filesystem that compresses wins by any amount on data that say nothing: zeros, one letter. What the classics write is of that kind; payloads of fsdyno state how far they can be compressed.",
-        source: "btrfs(5) (compress); bcachefs(8) (compression); bonnie's readme; Tarasov, Bhanage, Zadok, Seltzer, Benchmarking File System Benchmarking: It *IS* Rocket Science, HotOS 2011",
+        source: "btrfs(5) (compress); bcachefs(8) (compression); zfsprops(7) (compression); bonnie's readme; Tarasov, Bhanage, Zadok, Seltzer, Benchmarking File System Benchmarking: It *IS* Rocket Science, HotOS 2011",
         scope: Scope::Workload,
         asked: Asked::Mount(&[
             "compress",
@@ -130,7 +130,13 @@ fn compression(subject: &Subject<'_>, facts: &TargetFacts) -> Option<Fact> {
             _ => Fact::of(format!("{at_once}, then {later}")),
         });
     }
-    if subject.is(&["zfs", "f2fs", "ubifs", "fuse", "unknown"]) {
+    if subject.is(&["zfs"]) {
+        return Some(Fact::of(match facts.mkfs_effective.get("compression")?.as_str() {
+            "off" => "none",
+            algorithm => algorithm,
+        }));
+    }
+    if subject.is(&["f2fs", "ubifs", "fuse", "unknown"]) {
         return None;
     }
     let options = options(facts)?;

@@ -256,6 +256,7 @@ impl Trial<'_, '_> {
             seed: schedule::trial_seed(self.setting.plan, self.planned),
             may_drop_caches: self.setting.may_drop_caches,
             may_remount: stand.can_remount(),
+            has_own_cache: stand.has_own_cache(),
             watch: stand.watch(),
         });
         let trace = self.begin_trace(stand);

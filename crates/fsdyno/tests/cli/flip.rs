@@ -125,6 +125,7 @@ impl<'w> Bench<'w> {
             seed: 3,
             may_drop_caches: false,
             may_remount: true,
+            has_own_cache: false,
             watch: Watch::default(),
         }
     }

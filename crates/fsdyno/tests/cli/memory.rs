@@ -34,6 +34,7 @@ fn a_million_files_fit_into_64_mib() {
             seed: 1,
             may_drop_caches: false,
             may_remount: false,
+            has_own_cache: false,
             watch: Watch::default(),
         }),
     };

@@ -16,6 +16,7 @@ mod nilfs2;
 mod ntfs3;
 mod reiserfs;
 mod xfs;
+mod zfs;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -34,6 +35,7 @@ pub static ALL: &[&FilesystemDef] = &[
     &ext4::DEF,
     &xfs::DEF,
     &btrfs::DEF,
+    &zfs::DEF,
     &bcachefs::DEF,
     &f2fs::DEF,
     &jfs::DEF,
@@ -112,6 +114,14 @@ pub struct FilesystemDef {
     pub mount_source: fn(Members<'_>) -> String,
     /// Mount options that it cannot do without.
     pub mount_options: fn(Members<'_>) -> Vec<String>,
+    /// What has the kernel know of it before it is mounted, where a mount alone does not.
+    pub attach: fn(Members<'_>) -> Option<CommandSpec>,
+    /// What has the kernel forget it after mkfs and after it was unmounted, where it else would not.
+    pub detach: fn(Members<'_>) -> Option<CommandSpec>,
+    /// Whether it has a cache besides the kernel's, which is emptied by mounting it again.
+    pub has_own_cache: bool,
+    /// Why it is measured in guests only; `None` for all that can be measured on a host.
+    pub guests_only: Option<&'static str>,
     /// How it is checked.
     pub fsck: Fsck,
     /// Its parameters as the superblock of the mounted filesystem has them. Each command has at most
@@ -216,6 +226,10 @@ impl FilesystemDef {
         },
         mount_source: |members| members.device.display().to_string(),
         mount_options: |_| Vec::new(),
+        attach: |_| None,
+        detach: |_| None,
+        has_own_cache: false,
+        guests_only: None,
         fsck: Fsck::Missing(""),
         read_back: |_, _, _| Ok(Parameters::new()),
         kernel_threads: MemberNames::worker_patterns,
@@ -314,7 +328,10 @@ mod tests {
                     }
                 };
                 assert!(filesystem.tools.len() >= 2, "{name}");
-                let used = commands.iter().chain(&check).all(|command| {
+                let around = [(filesystem.attach)(members), (filesystem.detach)(members)];
+                assert_eq!(around[0].is_some(), around[1].is_some(), "{name}");
+                let around = around.iter().flatten();
+                let used = commands.iter().chain(&check).chain(around).all(|command| {
                     filesystem.tools.iter().any(|tool| tool.name == command.program)
                 });
                 assert!(used, "{name}: a command is not among its tools");

@@ -105,6 +105,7 @@ pub fn spec(root: &Path, workload: &str, params: &[(&str, &str)]) -> MeasureSpec
         seed: 42,
         may_drop_caches: false,
         may_remount: false,
+        has_own_cache: false,
         watch: Watch::default(),
     }
 }
