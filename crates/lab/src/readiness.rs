@@ -99,7 +99,7 @@ fn fresh(fresh: &FreshSpec, conditions: &Conditions) -> Result<(), Readiness> {
     guard::check_distinct(fresh).map_err(refuse)?;
     let name = definition.info.name;
     if let Some(why) = definition.guests_only {
-        return Err(skip(format!("{name} is measured in guests only, with --in guest: {why}")));
+        return Err(skip(format!("measured in guests only, with --in guest: {why}")));
     }
     if !conditions.root {
         return Err(skip(format!(
@@ -291,9 +291,13 @@ mod tests {
             assert!(text.contains(words), "{text}");
         }
         for definition in filesystem::ALL {
-            if definition.guests_only.is_some()
-                || definition.kernel_support().is_err()
-                || !tools::missing(definition.tools).is_empty()
+            if definition.guests_only.is_some() {
+                let target = target(definition.info.name, &[], image(1 << 30));
+                let text = format!("{:?}", readiness(&target, &ready));
+                assert!(text.contains("Skip") && text.contains("--in guest"), "{text}");
+                continue;
+            }
+            if definition.kernel_support().is_err() || !tools::missing(definition.tools).is_empty()
             {
                 println!("skipped: no {} here", definition.info.name);
                 continue;
