@@ -227,7 +227,8 @@ impl<'w> Stand<'w> {
     /// # Errors
     /// Stage `mount`, with the kernel's explanation.
     pub fn mount(&mut self) -> Result<(), StageError> {
-        self.mount_with("")?;
+        let limit = self.time_left("mount")?;
+        self.mount_with("", limit)?;
         let root = match &self.base {
             Base::Fresh(fresh) => fresh.mount_point.join("fsdyno"),
             Base::Directory(directory) => directory.join("work"),
@@ -248,12 +249,11 @@ impl<'w> Stand<'w> {
     /// # Errors
     /// Stage `mount`.
     pub fn mount_read_only(&mut self) -> Result<(), StageError> {
-        self.mount_with("ro")
+        self.mount_with("ro", self.limits.command)
     }
 
-    /// Mounts it with one option more.
-    fn mount_with(&mut self, more: &str) -> Result<(), StageError> {
-        let limit = self.time_left("mount")?;
+    /// Mounts it with one option more; `limit` is what a program may take for it.
+    fn mount_with(&mut self, more: &str, limit: Duration) -> Result<(), StageError> {
         let Base::Fresh(fresh) = &mut self.base else { return Ok(()) };
         fresh
             .attach(limit)
