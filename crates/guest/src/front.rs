@@ -9,7 +9,6 @@ use fsdyno_sys::process::{self, Signal};
 use crate::Result;
 use crate::qemu::{Qemu, Spec};
 use crate::uml::Uml;
-use crate::virtual_time;
 
 /// The program under a guest.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -56,9 +55,6 @@ impl Front {
                 let mut command = Command::new(&qemu.path);
                 command.args(spec.arguments(console)).args(more).current_dir("/");
                 command.stdin(its_end).stdout(stdout);
-                if spec.shift.is_some() {
-                    virtual_time::confine(&mut command);
-                }
                 command
             }
             Front::Uml(uml) => uml.command(spec, directory, console)?,

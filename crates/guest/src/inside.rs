@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use fsdyno_model::guest::{self, Errand};
 use fsdyno_model::wire;
 use fsdyno_sys::caches::{self, CacheLevel};
-use fsdyno_sys::{Errno, first_process};
+use fsdyno_sys::{Errno, first_process, idle_loop};
 
 use crate::Result;
 use crate::initramfs::BOOT_MODULES;
@@ -28,6 +28,9 @@ const PORT_PATIENCE: Duration = Duration::from_secs(30);
 /// Something that the machine should have is missing.
 pub fn begin() -> Result<File> {
     first_process::mount_kernel_filesystems().map_err(|error| error.to_string())?;
+    if std::env::var_os(guest::NEVER_IDLE_VARIABLE).is_some() {
+        idle_loop::start().map_err(|error| error.to_string())?;
+    }
     let list = fs::read_to_string(BOOT_MODULES)
         .map_err(|error| format!("read {BOOT_MODULES}: {error}"))?;
     let modules: Vec<String> = list.lines().map(str::to_owned).collect();

@@ -115,9 +115,6 @@ impl Machine {
         })?;
         // With it go our copies of QEMU's ends, so that their end is heard.
         drop(command);
-        if spec.shift.is_some() {
-            virtual_time::order_threads(child.id());
-        }
         let (front, heard) = (front.name(), Instant::now());
         Ok(Machine { front, child, ended: None, channel, console, errors, heard })
     }

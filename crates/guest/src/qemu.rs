@@ -91,13 +91,13 @@ impl Spec {
         let (memory, machine, accelerator, more) = match self.shift {
             None => {
                 let memory = format!("{}M", self.memory_bytes >> 20);
-                (memory, MACHINE.to_owned(), self.accelerator.word().to_owned(), "")
+                (memory, MACHINE.to_owned(), self.accelerator.word().to_owned(), String::new())
             }
             Some(_) => (
                 virtual_time::memory(self.memory_bytes, &virtual_time::sizes(&self.disks)),
                 format!("{MACHINE},nvdimm=on"),
                 format!("{},thread=single", self.accelerator.word()),
-                virtual_time::KERNEL_WORDS,
+                virtual_time::kernel_words(),
             ),
         };
         let line = format!("{KERNEL_LINE} {more} rdinit={} -- guest-init", initramfs::PROGRAM);

@@ -8,13 +8,9 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
-use std::thread;
-use std::time::{Duration, Instant};
 
-use fsdyno_model::guest::Errand;
+use fsdyno_model::guest::{self, Errand};
 use fsdyno_model::wire;
-use fsdyno_sys::confine;
 
 use crate::cpio::Tree;
 use crate::{Result, inside};
@@ -34,14 +30,13 @@ const MOST_BYTES: u64 = 1 << 39;
 /// Disks begin and end at multiples of this.
 pub const ALIGNMENT_BYTES: u64 = 128 << 20;
 
-/// QEMU's threads in such a machine: the first, which handles events, one of its library, the processor's.
-const THREADS: usize = 3;
-/// How long it may take until all of them are there.
-const THREADS_WITHIN: Duration = Duration::from_secs(5);
-
 /// What the kernel's command line has besides: no addresses that are drawn, and no buffers for devices that
-/// reach only the lower memory, of which there are none.
-pub const KERNEL_WORDS: &str = "nokaslr swiotlb=noforce";
+/// reach only the lower memory, of which there are none. And a processor that never halts: QEMU moves the clock of
+/// one that does from another thread, a few instructions more or less each time. Until the first process has
+/// something for it to do (see [`fsdyno_sys::idle_loop`]), the kernel has it go round.
+pub fn kernel_words() -> String {
+    format!("nokaslr swiotlb=noforce idle=poll {}=1", guest::NEVER_IDLE_VARIABLE)
+}
 
 /// The flags that make time the count of instructions.
 #[must_use]
@@ -56,32 +51,6 @@ pub fn flags(shift: u8) -> Vec<String> {
         format!("base={EPOCH},clock=vm"),
     ];
     words.to_vec()
-}
-
-/// Has QEMU run on one processor; see [`order_threads`].
-pub fn confine(command: &mut Command) {
-    // Where the kernel names none, guests agree less often: that is noticed.
-    if let Ok(cpu) = confine::own_cpu() {
-        confine::to_cpu(command, cpu);
-    }
-}
-
-/// Has the thread of QEMU that moves an idle guest's clock on leave its processor to the thread that is the
-/// guest's. A guest goes idle some moments before its last instructions are counted; where the other thread runs
-/// just then, it moves the clock on from the old count, and the time of the guest is no more that of its
-/// instructions alone. On one processor, and without interrupting, it does not.
-pub fn order_threads(qemu: u32) {
-    let tasks = PathBuf::from(format!("/proc/{qemu}/task"));
-    let end = Instant::now() + THREADS_WITHIN;
-    while Instant::now() < end {
-        let Ok(found) = fs::read_dir(&tasks) else { return };
-        if found.count() >= THREADS {
-            // Where that is not allowed, guests agree less often.
-            let _ = confine::to_own_turns(qemu);
-            return;
-        }
-        thread::sleep(Duration::from_millis(1));
-    }
 }
 
 /// Memory of a machine, with what the kernel needs for these disks added, so that as much is left with
@@ -151,7 +120,7 @@ mod tests {
             entropy: ENTROPY.to_vec(),
             unix_ns: None,
             modules: Vec::new(),
-            task: fsdyno_model::guest::Task::Describe,
+            task: guest::Task::Describe,
         };
         write_initramfs(&shared, &own, &errand).unwrap();
         let bytes = fs::read(&own).unwrap();

@@ -21,6 +21,8 @@ pub const PORT: &str = "fsdyno.trial";
 /// Word of the kernel's command line, and so of the first process's environment, that names the serial line
 /// which is the port where there is no virtio.
 pub const LINE_VARIABLE: &str = "FSDYNO_PORT";
+/// Word of the same kind, with any value, for a machine whose processor is never to be idle.
+pub const NEVER_IDLE_VARIABLE: &str = "FSDYNO_NEVER_IDLE";
 /// How often a guest says that it is alive, in milliseconds.
 pub const HEARTBEAT_MS: u64 = 500;
 
@@ -178,7 +180,8 @@ pub struct VirtualTime {
     pub errand_hash: String,
     /// XXH3 of all that the guest recorded, in hexadecimal digits: every time, histogram and count.
     pub record_hash: String,
-    /// Guests that were made until two of them had recorded the same; 2 where none was disturbed.
+    /// Guests that were made for it: of the first trial of a run 2, to see that they record the same; of the others
+    /// 1, or as many as it took until two had recorded the same, where those of the first had not.
     #[serde(default)]
     pub guests: u32,
     /// Time of the guest from its start to the end of the trial, in nanoseconds of virtual time.

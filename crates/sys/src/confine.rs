@@ -1,5 +1,4 @@
-//! Children that are confined: to one processor, to turns that others leave them, and to no image of their memory
-//! when they crash.
+//! Children that are confined: to one processor, and to no image of their memory when they crash.
 
 use std::io;
 use std::os::unix::process::CommandExt as _;
@@ -20,35 +19,6 @@ pub fn last_cpu() -> Result<usize> {
     let allowed = sched_getaffinity(None).map_err(failed)?;
     let last = (0..CpuSet::MAX_CPU).rev().find(|cpu| allowed.is_set(*cpu));
     last.ok_or_else(|| failed(rustix::io::Errno::NODEV))
-}
-
-/// A processor that this process may run on, from 0, and another process mostly another one.
-///
-/// # Errors
-/// As [`last_cpu`].
-pub fn own_cpu() -> Result<usize> {
-    let failed = |errno| SysError::new("sched_getaffinity", "this process", errno);
-    let set = sched_getaffinity(None).map_err(failed)?;
-    let allowed: Vec<usize> = (0..CpuSet::MAX_CPU).filter(|cpu| set.is_set(*cpu)).collect();
-    let index = (std::process::id() as usize).checked_rem(allowed.len());
-    index.map(|index| allowed[index]).ok_or_else(|| failed(rustix::io::Errno::NODEV))
-}
-
-/// Has a thread, by its number, take no processor from a thread that runs: it waits until that one sleeps or has
-/// used up its time. Source: sched(7), `SCHED_BATCH`.
-///
-/// # Errors
-/// `ESRCH` where there is no such thread, `EPERM` where it is another user's.
-pub fn to_own_turns(thread: u32) -> Result<()> {
-    let id = libc::pid_t::try_from(thread).unwrap_or(-1);
-    let none = libc::sched_param { sched_priority: 0 };
-    // SAFETY: the kernel reads the parameters during the call.
-    if unsafe { libc::sched_setscheduler(id, libc::SCHED_BATCH, &raw const none) } == 0 {
-        return Ok(());
-    }
-    let errno = io::Error::last_os_error().raw_os_error().unwrap_or(0);
-    let errno = rustix::io::Errno::from_raw_os_error(errno);
-    Err(SysError::new("sched_setscheduler", format!("thread {thread}"), errno))
 }
 
 /// Has the child and all that it starts run on the processor `cpu` alone. Starting it fails with `EINVAL`
@@ -77,19 +47,6 @@ pub fn without_core(command: &mut Command) -> &mut Command {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_thread_is_given_its_turns() {
-        let mut child = Command::new("sleep").arg("60").spawn().unwrap();
-        to_own_turns(child.id()).unwrap();
-        let text = std::fs::read_to_string(format!("/proc/{}/sched", child.id())).unwrap();
-        let policy = text.lines().find(|line| line.starts_with("policy")).unwrap();
-        assert!(policy.ends_with('3'), "{policy}");
-        child.kill().unwrap();
-        child.wait().unwrap();
-        assert!(to_own_turns(child.id()).is_err());
-        assert!(own_cpu().unwrap() <= last_cpu().unwrap());
-    }
 
     #[test]
     fn a_child_stays_on_its_processor() {

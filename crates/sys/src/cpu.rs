@@ -9,6 +9,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::error::{Result, SysError};
+use crate::idle_loop;
 
 /// Processor time of a process, in nanoseconds. The kernel samples or accounts it precisely,
 /// depending on its configuration; the resolution is a microsecond at best.
@@ -153,6 +154,14 @@ impl SystemCpuTimes {
         self.irq_ns > 0
     }
 
+    /// With the time of an [`idle_loop`], which is the only one of low priority, as that of an idle processor.
+    fn with_idle_loop(self, loop_ns: Option<u64>) -> Self {
+        match loop_ns {
+            Some(loop_ns) => Self { nice_ns: 0, idle_ns: self.idle_ns + loop_ns, ..self },
+            None => self,
+        }
+    }
+
     /// What was burnt since `earlier`; a count that went back (`iowait` may) is 0.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
@@ -199,6 +208,7 @@ impl SystemCpu {
             .map_err(|error| SysError::from_io("read", Path::new("/proc/stat"), &error))?;
         let text = String::from_utf8_lossy(&buffer[..count]);
         parse_stat(&text, self.tick_ns)
+            .map(|times| times.with_idle_loop(idle_loop::idle_ns()))
             .ok_or_else(|| SysError::malformed("/proc/stat", "no line \"cpu\" with counts"))
     }
 }

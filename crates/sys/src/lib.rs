@@ -33,6 +33,7 @@
 //! | [`nbd`] | block devices of the kernel that ask a server in this machine |
 //! | [`pass`] | give an open descriptor to another process |
 //! | [`home`] | where this user's own state, data and cache lie |
+//! | [`idle_loop`] | a processor that is never idle |
 //! | [`kernel`] | kernel, processor, memory and host facts for the record |
 //!
 //! Two rules hold everywhere: text from `/proc` and `/sys` is parsed by pure functions that never
@@ -55,6 +56,7 @@ pub mod first_process;
 pub mod fsmap;
 pub mod fuse;
 pub mod home;
+pub mod idle_loop;
 pub mod kernel;
 pub mod kthreads;
 pub mod loopdev;

@@ -14,6 +14,7 @@ use rustix::process::{
 };
 
 use crate::error::{Result, SysError};
+use crate::idle_loop;
 use crate::process::{ProcessIdentity, Signal, identity, parse_stat};
 
 /// How long what is about to end by itself may take.
@@ -148,7 +149,7 @@ fn raw(pid: u32) -> Option<Pid> {
     i32::try_from(pid).ok().and_then(Pid::from_raw)
 }
 
-/// Numbers and programs of all children, corpses included.
+/// Numbers and programs of all children, corpses included, but not that of an [`idle_loop`].
 fn children() -> Vec<(u32, String)> {
     // Without children, which is the rule, nothing of /proc is read.
     let any = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
@@ -163,5 +164,5 @@ fn children() -> Vec<(u32, String)> {
         let name = text.split_once('(')?.1.rsplit_once(')')?.0.escape_debug().to_string();
         (parse_stat(&text)?.parent_pid == own).then_some((pid, name))
     };
-    numbers.filter_map(child).collect()
+    numbers.filter(|pid| !idle_loop::is_it(*pid)).filter_map(child).collect()
 }

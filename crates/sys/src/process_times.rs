@@ -17,6 +17,7 @@ use std::os::unix::fs::FileExt;
 use std::time::{Duration, Instant};
 
 use crate::cpu::{children_times, process_clock_ns, tick_ns};
+use crate::idle_loop;
 use crate::newcomers::Newcomers;
 
 /// With more processes than this, those of others are not watched one by one.
@@ -262,6 +263,7 @@ impl Processes {
         for &pid in candidates {
             // Of a thread that leads no process there is no such clock.
             if pid == self.own_pid
+                || idle_loop::is_it(pid)
                 || self.processes.contains_key(&pid)
                 || process_clock_ns(pid).is_none()
             {

@@ -17,7 +17,7 @@ use fsdyno_model::record::{PhaseRecord, VerifyRecord, Warning};
 use fsdyno_model::wire::{self, Manifest, Message, Reply, Spec};
 use fsdyno_sys::child::KILL_GRACE;
 use fsdyno_sys::process::ProcessIdentity;
-use fsdyno_sys::{process, waiting};
+use fsdyno_sys::{idle_loop, process, waiting};
 
 use phase_budget::PhaseBudget;
 
@@ -119,6 +119,7 @@ pub fn run(
         .env("RUST_BACKTRACE", "0");
     // Its own group: a Ctrl-C goes to the parent alone, which then stops the runner in good order.
     process::own_process_group(&mut command);
+    idle_loop::tell(&mut command);
     process::die_with_parent(&mut command);
     let mut child = command.spawn().context("cannot start the phase runner")?;
     if let Some(Err(error)) = attendance.memory_limit.map(|limit| limit.admit(child.id())) {

@@ -9,6 +9,7 @@ mod states;
 mod trial;
 mod virtual_time;
 
+use std::cell::OnceCell;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -63,6 +64,8 @@ pub struct Guests {
     /// Releases of the kernels, as guests with them told.
     releases: Vec<String>,
     states: States,
+    /// Whether guests in virtual time record the same here, once two have been made for one trial.
+    are_exact: OnceCell<bool>,
     /// What the guests are, as they told.
     pub environment: Environment,
     /// What the run has to tell of them.
@@ -116,6 +119,7 @@ impl Parts {
             modules: vec![Vec::new(); plan.targets.len()],
             releases: Vec::new(),
             states: States::default(),
+            are_exact: OnceCell::new(),
             environment: Environment::default(),
             warning: None,
         };

@@ -46,8 +46,8 @@ enum Loss {
 }
 
 impl Guests {
-    /// Runs one trial; as [`crate::run::trial::execute`]. In virtual time a record counts once two guests have
-    /// made it, or one where it is `expected`.
+    /// Runs one trial; as [`crate::run::trial::execute`]. In virtual time the first record of a run counts once two
+    /// guests have made it, or one where it is `expected`.
     pub fn execute(
         &self,
         setting: &Setting<'_>,
@@ -92,8 +92,9 @@ impl Guests {
         (record, leftover)
     }
 
-    /// Makes guests until two of them have recorded the same. Where the host is busy QEMU now and then passes
-    /// a moment on to its guest some instructions late, after which a record is another than all others.
+    /// Makes guests until two of them have recorded the same. Where the first two of a run did, nothing of the
+    /// host's reaches guests here, and one is enough for each further trial. Otherwise, under an emulator of
+    /// another kind, every record is in doubt.
     fn live_until_agreed(
         &self,
         plan: &Plan,
@@ -108,8 +109,12 @@ impl Guests {
             let mut record = self.live(plan, planned, directory, progress)?;
             count += 1;
             let is_last = count == virtual_time::MOST_GUESTS;
-            let is_agreed = known.iter().any(|it| virtual_time::are_same(it, &record));
+            let is_exact = expected.is_none() && self.are_exact.get() == Some(&true);
+            let is_agreed = is_exact || known.iter().any(|it| virtual_time::are_same(it, &record));
             if is_agreed || is_last || record.outcome != Outcome::Completed {
+                if expected.is_none() && record.outcome == Outcome::Completed {
+                    self.are_exact.get_or_init(|| is_agreed && count == 2);
+                }
                 virtual_time::settle(&mut record, count, is_agreed);
                 return Ok(record);
             }

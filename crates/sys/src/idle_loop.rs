@@ -1,0 +1,112 @@
+//! A processor that is never idle: a process that takes it whenever nobody else wants it, and counts as idle
+//! time for all who measure here.
+//!
+//! For virtual machines whose clock is the count of their instructions. An emulator that is told to halt moves
+//! that clock on by itself, from another thread, and not to the same instruction each time; one whose processor
+//! goes on counting has nothing to move. What the loop consists of costs such an emulator next to nothing:
+//! instructions that do nothing are translated to nothing, and only counted.
+
+use std::fs;
+use std::process::Command;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use rustix::io::Errno;
+
+use crate::cpu::process_clock_ns;
+use crate::error::{Result, SysError};
+
+/// Rounds until others are asked whether they want the processor. Those that wake up take it at once; this is for
+/// those that are ready and only wait for their share: after half a millisecond where an instruction takes a
+/// nanosecond.
+const ROUNDS: u32 = 4000;
+/// Lowest of all among those that are not idle by policy: so its time is that of `nice` in `/proc/stat`.
+const NICE: libc::c_int = 19;
+
+/// Tells a child the number of the process.
+const VARIABLE: &str = "FSDYNO_IDLE_LOOP";
+
+/// Number of the process; 0 where this one has not started it.
+static STARTED: AtomicU32 = AtomicU32::new(0);
+/// Number that this process was told.
+static TOLD: OnceLock<Option<u32>> = OnceLock::new();
+
+/// The process, where this one has started it or was told of it.
+fn pid() -> Option<u32> {
+    let told = || std::env::var(VARIABLE).ok()?.parse().ok();
+    match STARTED.load(Ordering::Relaxed) {
+        0 => *TOLD.get_or_init(told),
+        started => Some(started),
+    }
+}
+
+/// Whether it is the process with this number.
+pub(crate) fn is_it(other: u32) -> bool {
+    pid() == Some(other)
+}
+
+/// How long it has had the processor, in nanoseconds; `None` where there is none.
+pub(crate) fn idle_ns() -> Option<u64> {
+    pid().and_then(process_clock_ns)
+}
+
+/// Has a child that measures know of it.
+pub fn tell(command: &mut Command) {
+    if let Some(pid) = pid() {
+        command.env(VARIABLE, pid.to_string());
+    }
+}
+
+/// Starts it, for as long as the machine runs. Call this before there are other threads, on a machine with one
+/// processor.
+///
+/// # Errors
+/// The kernel's, of fork(2).
+pub fn start() -> Result<()> {
+    // SAFETY: there are no other threads that could hold locks, and the child makes system calls only.
+    let pid = unsafe { libc::fork() };
+    if pid == 0 {
+        take_what_is_left();
+    }
+    let pid = u32::try_from(pid).map_err(|_| {
+        let errno = std::io::Error::last_os_error().raw_os_error().unwrap_or(0);
+        SysError::new("fork", "the loop of an idle processor", Errno::from_raw_os_error(errno))
+    })?;
+    STARTED.store(pid, Ordering::Relaxed);
+    // It holds no memory of its own. Where that cannot be said, it is the first to be killed for want of memory.
+    let _ = fs::write(format!("/proc/{pid}/oom_score_adj"), "-1000");
+    Ok(())
+}
+
+/// Runs only when nobody else does (`SCHED_IDLE` of sched(7)), without an end.
+fn take_what_is_left() -> ! {
+    let none = libc::sched_param { sched_priority: 0 };
+    // SAFETY: the kernel reads the parameters during the call, and the other call takes none. Neither fails for a
+    // process of this user's own.
+    unsafe {
+        libc::sched_setscheduler(0, libc::SCHED_IDLE, &raw const none);
+        libc::setpriority(libc::PRIO_PROCESS, 0, NICE);
+    }
+    // Where nobody is left whom it serves. A system call, as those above.
+    let _ = rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL));
+    loop {
+        for _ in 0..ROUNDS {
+            do_nothing();
+        }
+        // SAFETY: it takes and touches nothing.
+        unsafe { libc::sched_yield() };
+    }
+}
+
+/// Carries out instructions that do nothing: many in a row cost an emulator little more than one; with more than
+/// these it translates too much anew whenever it goes on in the middle of them.
+#[inline(always)]
+fn do_nothing() {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: these instructions neither read nor write anything.
+    unsafe {
+        std::arch::asm!(".rept 128", "nop", ".endr", options(nomem, nostack, preserves_flags));
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    (0..128).for_each(|number| drop(std::hint::black_box(number)));
+}
