@@ -3,8 +3,10 @@
 mod bench;
 
 use std::fs;
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use bench::{
     SIZE_BYTES, assert_clean, can_mount, can_run, definition, foreign_device, limits, place, run,
@@ -19,6 +21,19 @@ use fsdyno_sys::{block, mount};
 
 fn refusal(path: &Path, destroy: &[PathBuf]) -> String {
     accept(path, destroy, &[]).unwrap_err()
+}
+
+/// Takes a device for this process alone, once whoever only looks at it is done: other tests list devices.
+fn open_alone(path: &Path) -> OwnedFd {
+    let end = Instant::now() + Duration::from_secs(10);
+    loop {
+        match block::open_exclusive(path) {
+            Err(error) if error.is_busy() && Instant::now() < end => {
+                std::thread::sleep(Duration::from_millis(10));
+            }
+            opened => return opened.unwrap(),
+        }
+    }
 }
 
 #[test]
@@ -80,7 +95,7 @@ fn a_device_in_use_is_refused_whatever_is_said() {
         let error = accept(&path, named, &[device.device_number()]).unwrap_err();
         assert!(error.contains("is mounted on"), "{error}");
         mount::unmount(&point).unwrap();
-        let held = block::open_exclusive(&path).unwrap();
+        let held = open_alone(&path);
         let error = accept(&path, named, &[]).unwrap_err();
         assert!(error.contains("open exclusively"), "{error}");
         drop(held);
