@@ -33,7 +33,8 @@ pub const ALIGNMENT_BYTES: u64 = 128 << 20;
 /// What the kernel's command line has besides: no addresses that are drawn, and no buffers for devices that
 /// reach only the lower memory, of which there are none. And a processor that never halts: QEMU moves the clock of
 /// one that does from another thread, a few instructions more or less each time. Until the first process has
-/// something for it to do (see [`fsdyno_sys::idle_loop`]), the kernel has it go round.
+/// started its own ([`fsdyno_sys::idle_loop`]), the kernel polls.
+#[must_use]
 pub fn kernel_words() -> String {
     format!("nokaslr swiotlb=noforce idle=poll {}=1", guest::NEVER_IDLE_VARIABLE)
 }
@@ -43,7 +44,7 @@ pub fn kernel_words() -> String {
 pub fn flags(shift: u8) -> Vec<String> {
     let words = [
         "-icount".to_owned(),
-        // Without `sleep` an idle processor goes to its next event at once.
+        // Never by the host's clock, even where a processor should halt.
         format!("shift={shift},sleep=off"),
         "-seed".to_owned(),
         "1".to_owned(),

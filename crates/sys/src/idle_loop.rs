@@ -4,7 +4,7 @@
 //! For virtual machines whose clock is the count of their instructions. An emulator that is told to halt moves
 //! that clock on by itself, from another thread, and not to the same instruction each time; one whose processor
 //! goes on counting has nothing to move. What the loop consists of costs such an emulator next to nothing:
-//! instructions that do nothing are translated to nothing, and only counted.
+//! instructions that do nothing, which are translated to nothing and only counted.
 
 use std::fs;
 use std::process::Command;
@@ -20,7 +20,7 @@ use crate::error::{Result, SysError};
 /// those that are ready and only wait for their share: after half a millisecond where an instruction takes a
 /// nanosecond.
 const ROUNDS: u32 = 4000;
-/// Lowest of all among those that are not idle by policy: so its time is that of `nice` in `/proc/stat`.
+/// So that `/proc/stat` counts its time as `nice`, apart from that of all others.
 const NICE: libc::c_int = 19;
 
 /// Tells a child the number of the process.
@@ -57,13 +57,12 @@ pub fn tell(command: &mut Command) {
     }
 }
 
-/// Starts it, for as long as the machine runs. Call this before there are other threads, on a machine with one
-/// processor.
+/// Starts it, for as long as this process runs. One keeps one processor from idling.
 ///
 /// # Errors
 /// The kernel's, of fork(2).
 pub fn start() -> Result<()> {
-    // SAFETY: there are no other threads that could hold locks, and the child makes system calls only.
+    // SAFETY: the child makes system calls only, and takes no lock that another thread may hold.
     let pid = unsafe { libc::fork() };
     if pid == 0 {
         take_what_is_left();

@@ -2,7 +2,7 @@
 //! asks a thread of the guest's first process, which has the model say when each request is done, and does
 //! it on memory that keeps its contents.
 //!
-//! Everything is inside the guest's own time: a sleep costs the host nothing, and ends at its nanosecond. So
+//! Everything is inside the guest's own time: a sleep costs the host little, and ends at its nanosecond. So
 //! this server neither spins nor can be late, and it takes nobody's word for how long the way through the
 //! kernel is: that costs instructions, as the way to a real disk does.
 
