@@ -74,7 +74,7 @@ fn filesystems_are_measured_without_root() {
     if !can_run_guests() {
         return;
     }
-    let targets = possible(&["ext4+journal", "reiserfs:notail"]);
+    let targets = possible(&["ext4+journal", "xfs+journal", "reiserfs:notail"]);
     let sandbox = Sandbox::new();
     let finished = compare(&sandbox, &targets, &[]);
     finished.assert_code(0);
@@ -95,6 +95,11 @@ fn filesystems_are_measured_without_root() {
     for target in result["targets"].as_array().unwrap() {
         let options = target["mount_effective"].as_str().unwrap();
         assert!(target["label"] != "reiserfs:notail" || options.contains("notail"), "{options}");
+        // A log of its own is on the second disk.
+        assert!(
+            target["label"] != "xfs+journal" || options.contains("logdev=/dev/vdb"),
+            "{options}"
+        );
         let parameters = target["mkfs_effective"].as_object().unwrap();
         assert!(!parameters.is_empty(), "{target}");
     }

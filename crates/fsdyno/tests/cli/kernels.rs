@@ -10,7 +10,7 @@ use fsdyno_guest::modules::Modules;
 use fsdyno_model::kernel::KernelChoice;
 use serde_json::Value;
 
-use crate::sandbox::{Finished, Sandbox, is_long_asked, outcomes, skip};
+use crate::sandbox::{Finished, Sandbox, outcomes, skip};
 
 /// Emulated guests that hold the smallest filesystems of all.
 const GUESTS: [&str; 9] =
@@ -95,9 +95,6 @@ fn each_of(sandbox: &Sandbox, targets: &[String], kernel: &Kernel, choice: &str)
 
 #[test]
 fn every_filesystem_of_the_installed_kernel() {
-    if !is_long_asked() {
-        return;
-    }
     let Some(kernel) = installed() else { return };
     each_of(&Sandbox::new(), &targets_of(&kernel), &kernel, &kernel.release);
 }
@@ -131,12 +128,7 @@ fn a_later_kernel_is_fetched_and_has_others() {
     for driver in fsdyno_guest::virtual_time::DRIVERS {
         modules.of_driver(&[driver]).unwrap();
     }
-    // Some of those that the installed kernel has too, and what it alone has.
-    let mut targets = targets_of(&kernel);
-    targets.retain(|target| {
-        ["ext4", "btrfs", "bcachefs", "nilfs2", "ntfs3"].contains(&target.as_str())
-    });
-    each_of(&sandbox, &targets, &kernel, version);
+    each_of(&sandbox, &targets_of(&kernel), &kernel, version);
 }
 
 /// A tree as packages hold it: the installed kernel with some of its modules.
