@@ -75,7 +75,7 @@ pub enum Clock {
     /// The machine's own.
     #[default]
     Real,
-    /// A guest's that counts its own instructions and skips its waiting.
+    /// A guest's: the instructions that it has carried out.
     Virtual,
 }
 

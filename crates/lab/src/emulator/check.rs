@@ -120,6 +120,8 @@ fn through(
     let extras = Extras::default();
     let wish = Wish { model_name: name, model, file, directory, seed: 1, lead_ns, extras };
     let mut emulator = Emulator::start(&wish)?;
+    // The server has it open: should all be killed now, it takes no room.
+    let _ = fs::remove_file(&contents);
     let probed = ask(emulator.path(), probe);
     emulator.end()?;
     let late = emulator.report().map_or(0, |report| report.late);
@@ -236,15 +238,16 @@ pub fn probes(
     let size = SIZE_BYTES.min(model.capacity_bytes);
     let few = requests / 4;
     let plan = [
-        ("random read 4 KiB", Probe::random(Op::Read, 1, requests, size)),
-        ("random read 4 KiB, 8 at once", Probe::random(Op::Read, DEPTH, requests, size)),
-        ("sequential read 512 KiB", Probe { depth: 1, ..Probe::sequential(Op::Read, 0, few) }),
-        ("random write 4 KiB", Probe { warm_up: 0, ..Probe::random(Op::Write, 1, requests, size) }),
+        ("random read", Probe::random(Op::Read, 1, requests, size)),
+        ("random ×8", Probe::random(Op::Read, DEPTH, requests, size)),
+        ("sequential", Probe { depth: 1, ..Probe::sequential(Op::Read, 0, few) }),
+        ("random write", Probe { warm_up: 0, ..Probe::random(Op::Write, 1, requests, size) }),
     ];
     let lead_ns = overhead.request_ns as u64;
     let mut rows = Vec::new();
     for (what, probe) in plan {
-        tell(&format!("{what}, {} requests on {}", probe.requests, human_bytes(size)));
+        let (each, all) = (human_bytes(probe.bytes), human_bytes(size));
+        tell(&format!("{what}, {} requests of {each} on {all}", probe.requests));
         let mut disk = Disk::new(model, size, 1)?;
         let alone = probe::run(&mut disk, probe, 0);
         let stolen = Stolen::from_now();

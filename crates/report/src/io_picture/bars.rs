@@ -139,7 +139,9 @@ impl Layout {
         let bars = |panel: usize| {
             rows().filter_map(move |row| row.cells.get(panel)).flatten().filter_map(Option::as_ref)
         };
-        let label = rows().map(|row| text_width(&row.name, 12.0)).fold(90.0, f64::max) + 14.0;
+        let names = rows().map(|row| text_width(&row.name, 12.0) + 14.0);
+        let headings = chart.groups.iter().map(|group| text_width(&group.name, 14.0) + 12.0);
+        let label = names.chain(headings).fold(104.0, f64::max);
         let left = EDGE + label.min(WIDTH / 4.0);
         let all = (0..chart.panels.len()).flat_map(bars);
         let figures = all.map(|bar| text_width(&bar.text, 11.0)).fold(30.0, f64::max) + 12.0;
@@ -230,6 +232,20 @@ impl Layout {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_heading_longer_than_names_is_whole() {
+        let row = BarRow { name: "s".to_owned(), cells: vec![vec![None], vec![None]] };
+        let chart = BarChart {
+            title: String::new(),
+            words: String::new(),
+            panels: vec!["then".to_owned(), "now".to_owned()],
+            targets: vec!["ext4".to_owned()],
+            groups: vec![BarGroup { name: "postmark, second rung".to_owned(), rows: vec![row] }],
+        };
+        let svg = bars_svg(&chart);
+        assert!(svg.contains("postmark, second rung"), "{svg}");
+    }
 
     #[test]
     fn bars_are_as_long_as_their_share() {

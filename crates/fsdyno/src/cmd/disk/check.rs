@@ -10,10 +10,13 @@ use fsdyno_sys::process;
 
 use crate::cmd::output;
 use crate::run::progress::say;
-use crate::{bad_input, disk_model, run};
+use crate::{bad_input, disk_model, paths, run};
 
 /// Share of the processors' time taken by others from which on it is told.
 const NOTABLE_STOLEN: f64 = 0.02;
+
+/// Room in memory that the file behind the emulated disk may take: it has holes wherever nothing is written.
+const MEMORY_BYTES: u64 = 512 << 20;
 
 /// Arguments of `fsdyno disk check`.
 #[derive(Debug, clap::Args)]
@@ -30,7 +33,8 @@ pub struct Args {
     #[arg(long, default_value_t = 400, value_parser = clap::value_parser!(u64).range(20..=100_000))]
     requests: u64,
 
-    /// Directory for the file behind the emulated disk
+    /// Directory for the file behind the emulated disk; default: in memory where there is room, so that the
+    /// host's disk and page cache are not probed
     #[arg(long, value_name = "DIR")]
     dir: Option<std::path::PathBuf>,
 
@@ -78,7 +82,8 @@ impl Args {
     }
 
     fn emulated(&self, model: &Model) -> anyhow::Result<(Overhead, Vec<Checked>)> {
-        let parent = self.dir.clone().unwrap_or_else(crate::paths::default_image_directory);
+        let parent = self.dir.clone().or_else(|| paths::shared_memory(MEMORY_BYTES));
+        let parent = parent.unwrap_or_else(paths::default_image_directory);
         run::enter_private_namespace();
         process::install_signal_handlers()?;
         let overhead = check::overhead(&parent).map_err(anyhow::Error::msg)?;
