@@ -74,7 +74,7 @@ fn filesystems_are_measured_without_root() {
     if !can_run_guests() {
         return;
     }
-    let targets = possible(&["ext4+journal", "xfs+journal", "reiserfs:notail"]);
+    let targets = possible(&["ext4+journal", "xfs+log", "reiserfs:notail"]);
     let sandbox = Sandbox::new();
     let finished = compare(&sandbox, &targets, &[]);
     finished.assert_code(0);
@@ -97,7 +97,7 @@ fn filesystems_are_measured_without_root() {
         assert!(target["label"] != "reiserfs:notail" || options.contains("notail"), "{options}");
         // A log of its own is on the second disk.
         assert!(
-            target["label"] != "xfs+journal" || options.contains("logdev=/dev/vdb"),
+            target["label"] != "xfs+log" || options.contains("logdev=/dev/vdb"),
             "{options}"
         );
         let parameters = target["mkfs_effective"].as_object().unwrap();
