@@ -96,10 +96,7 @@ fn filesystems_are_measured_without_root() {
         let options = target["mount_effective"].as_str().unwrap();
         assert!(target["label"] != "reiserfs:notail" || options.contains("notail"), "{options}");
         // A log of its own is on the second disk.
-        assert!(
-            target["label"] != "xfs+log" || options.contains("logdev=/dev/vdb"),
-            "{options}"
-        );
+        assert!(target["label"] != "xfs+log" || options.contains("logdev=/dev/vdb"), "{options}");
         let parameters = target["mkfs_effective"].as_object().unwrap();
         assert!(!parameters.is_empty(), "{target}");
     }
