@@ -3,12 +3,17 @@
 
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use fsdyno_sys::process::{self, Signal};
+use fsdyno_sys::warden;
 
 use crate::Result;
 use crate::qemu::{Qemu, Spec};
 use crate::uml::Uml;
+
+/// How long User-Mode Linux may take to end by itself when this process has died.
+const UML_GRACE: Duration = Duration::from_secs(2);
 
 /// The program under a guest.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -65,6 +70,10 @@ impl Front {
             Front::Uml(_) => Signal::TERM,
         };
         process::own_process_group(process::signal_with_parent(&mut command, last));
+        if matches!(self, Front::Uml(_)) {
+            // It forgets a helper that it was just making.
+            warden::watch_over(&mut command, UML_GRACE);
+        }
         Ok(command)
     }
 }

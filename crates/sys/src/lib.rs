@@ -24,6 +24,7 @@
 //! | [`child`] | external programs: found, supervised, drained, timed |
 //! | [`waiting`] | what processes that do not end are doing |
 //! | [`orphans`] | what such programs leave running |
+//! | [`warden`] | programs of several processes, all ended when we die |
 //! | [`descriptors`] | how many files may be open, and how many are |
 //! | [`file`](mod@file) | allocate files, free space, durable directories |
 //! | [`fiemap`] | the extents of an open file |
@@ -73,6 +74,7 @@ pub mod process_times;
 pub mod ring;
 pub mod vmstat;
 pub mod waiting;
+pub mod warden;
 
 pub use error::{Result, SysError};
 /// The error numbers that the hot-loop calls return; re-exported so that callers need no rustix.

@@ -1,5 +1,6 @@
 //! The server as a process: started, waited for until it answers, stopped. It leads its own children;
-//! when this process dies, the kernel sends it the signal at which it ends them all at once.
+//! when this process dies, the kernel sends it the signal at which it ends them all at once, and a warden
+//! kills it where that does not end it.
 
 use std::fs::{File, Permissions};
 use std::os::unix::fs::PermissionsExt as _;
@@ -10,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, anyhow, ensure};
 use fsdyno_sys::process::{self, Signal};
-use fsdyno_sys::{child, descriptors, orphans};
+use fsdyno_sys::{child, descriptors, orphans, warden};
 
 use super::account::Account;
 use super::cluster::with_advice;
@@ -63,6 +64,7 @@ impl Server {
             command.uid(user).gid(group);
         }
         process::own_process_group(process::signal_with_parent(&mut command, Signal::QUIT));
+        warden::watch_over(&mut command, END_LIMIT);
         descriptors::give_back_limit(&mut command);
         let child = command.spawn().with_context(|| format!("start {}", program.display()))?;
         let mut server = Server { child, log, has_ended: false };
