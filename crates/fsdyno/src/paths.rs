@@ -1,9 +1,9 @@
 //! Where results and state live: the XDG base directories, with the usual defaults.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use anyhow::Context as _;
-use fsdyno_sys::{file, home, mount};
+use fsdyno_sys::home;
 
 /// The results database when `--db` names none.
 ///
@@ -36,15 +36,6 @@ pub fn aged_directory() -> Option<PathBuf> {
 #[must_use]
 pub fn guest_directory() -> Option<PathBuf> {
     Some(home::default_cache_directory()?.join("guest"))
-}
-
-/// A filesystem in memory with room for `bytes`, where there is one.
-#[must_use]
-pub fn shared_memory(bytes: u64) -> Option<PathBuf> {
-    let path = Path::new("/dev/shm");
-    let mounted = mount::mount_containing(path).ok().flatten()?;
-    let has_room = file::free_space(path).is_ok_and(|space| space.available >= bytes);
-    (mounted.fs_type == "tmpfs" && has_room).then(|| path.to_owned())
 }
 
 /// The directory of images when neither the command line nor the plan names one. Not `/tmp`, which

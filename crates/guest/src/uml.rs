@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use fsdyno_model::guest;
-use fsdyno_sys::{child, confine, file, mount};
+use fsdyno_sys::{child, confine, mount};
 
 use crate::kernel::{Bootable, Kernel};
 use crate::qemu::Spec;
@@ -25,8 +25,6 @@ pub const MAX_DISKS: usize = 16;
 const MODULES: &str = "/usr/lib/uml/modules";
 /// The serial line that is the port.
 const LINE: &str = "/dev/ttyS0";
-/// A filesystem in memory, where what the guest has as memory lies best.
-const SHARED_MEMORY: &str = "/dev/shm";
 
 /// User-Mode Linux as it is installed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -173,13 +171,9 @@ pub fn disk_device(number: usize) -> PathBuf {
 /// Where the file lies that is the guest's memory: in memory, where there is room and code may be run from it,
 /// else beside the disks.
 fn memory_directory(memory_bytes: u64, directory: &Path) -> PathBuf {
-    let shared = Path::new(SHARED_MEMORY);
-    let has_room = file::free_space(shared).is_ok_and(|space| space.available >= memory_bytes);
-    let mounted = mount::mount_containing(shared).ok().flatten();
-    let may_run = mounted.is_some_and(|it| {
-        it.fs_type == "tmpfs" && !it.effective_options().split(',').any(|word| word == "noexec")
-    });
-    if has_room && may_run { shared.to_owned() } else { directory.to_owned() }
+    let may_run = mount::shared_memory(memory_bytes)
+        .is_some_and(|it| !it.effective_options().split(',').any(|word| word == "noexec"));
+    if may_run { PathBuf::from(mount::SHARED_MEMORY) } else { directory.to_owned() }
 }
 
 #[cfg(test)]

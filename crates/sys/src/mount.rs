@@ -19,6 +19,7 @@ use rustix::thread::UnshareFlags;
 
 use crate::block::DeviceNumber;
 use crate::error::{Result, SysError};
+use crate::file;
 use crate::mount_options::{MountOptions, parse_options};
 
 /// How long [`unmount`] insists while the filesystem is busy.
@@ -296,6 +297,18 @@ pub fn mount_containing(path: &Path) -> Result<Option<MountInfo>> {
         fs::canonicalize(path).map_err(|error| SysError::from_io("resolve", path, &error))?;
     mounts.retain(|mount| path.starts_with(&mount.mount_point));
     Ok(mounts.into_iter().max_by_key(|mount| mount.mount_point.as_os_str().len()))
+}
+
+/// Where systems have a filesystem in memory that everybody may write to.
+pub const SHARED_MEMORY: &str = "/dev/shm";
+
+/// The mount at [`SHARED_MEMORY`], where it is in memory and has room for `bytes`.
+#[must_use]
+pub fn shared_memory(bytes: u64) -> Option<MountInfo> {
+    let path = Path::new(SHARED_MEMORY);
+    let has_room = file::free_space(path).is_ok_and(|space| space.available >= bytes);
+    let mounted = mount_containing(path).ok().flatten();
+    mounted.filter(|it| has_room && it.fs_type == "tmpfs")
 }
 
 /// Parses the text of a `mountinfo` file (proc_pid_mountinfo(5)). Lines that lack a field are left out.

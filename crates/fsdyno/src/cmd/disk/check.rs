@@ -6,7 +6,7 @@ use fsdyno_disk::figure;
 use fsdyno_lab::emulator::check::{self, Checked, Overhead};
 use fsdyno_model::units::significant;
 use fsdyno_report::list;
-use fsdyno_sys::process;
+use fsdyno_sys::{mount, process};
 
 use crate::cmd::output;
 use crate::run::progress::say;
@@ -82,7 +82,8 @@ impl Args {
     }
 
     fn emulated(&self, model: &Model) -> anyhow::Result<(Overhead, Vec<Checked>)> {
-        let parent = self.dir.clone().or_else(|| paths::shared_memory(MEMORY_BYTES));
+        let in_memory = || mount::shared_memory(MEMORY_BYTES).map(|_| mount::SHARED_MEMORY.into());
+        let parent = self.dir.clone().or_else(in_memory);
         let parent = parent.unwrap_or_else(paths::default_image_directory);
         run::enter_private_namespace();
         process::install_signal_handlers()?;
