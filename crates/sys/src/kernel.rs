@@ -100,6 +100,11 @@ pub fn memory_bytes() -> Option<u64> {
     meminfo_bytes(&fs::read_to_string("/proc/meminfo").ok()?, "MemTotal")
 }
 
+/// Memory in bytes that programs can still be given without swapping, as the kernel estimates it.
+pub fn available_memory_bytes() -> Option<u64> {
+    meminfo_bytes(&fs::read_to_string("/proc/meminfo").ok()?, "MemAvailable")
+}
+
 /// The frequency governors in force, each once (`performance`, `schedutil`, …), joined by commas;
 /// `None` where the processor's frequency is not ours to govern, as in most virtual machines.
 pub fn cpu_governor() -> Option<String> {

@@ -102,6 +102,11 @@ pub struct RunningArgs {
     #[arg(long, short)]
     pub quiet: bool,
 
+    /// Trials in virtual time that are made side by side, which changes no figure [default: as many as the
+    /// machine has processors and memory for]
+    #[arg(long, short, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    pub jobs: Option<u16>,
+
     /// Keep aged images for later runs, in the cache directory (fsdyno clean --aged removes them)
     #[arg(long, env = "FSDYNO_KEEP_AGED", value_parser = clap::builder::FalseyValueParser::new())]
     pub keep_aged: bool,
@@ -217,8 +222,9 @@ impl RunningArgs {
     /// What a run needs besides its plan.
     #[must_use]
     pub fn options(&self) -> RunOptions {
-        let (destroy, quiet, keep_aged) = (self.destroy.clone(), self.quiet, self.keep_aged);
-        RunOptions { destroy, quiet, keep_aged, command: command_line() }
+        let RunningArgs { quiet, keep_aged, jobs, .. } = *self;
+        let destroy = self.destroy.clone();
+        RunOptions { destroy, quiet, keep_aged, jobs, command: command_line() }
     }
 }
 

@@ -19,6 +19,10 @@ pub struct Args {
     #[arg(value_name = "RUN")]
     run: Option<String>,
 
+    /// Trials that are made side by side [default: as many as the machine has processors and memory for]
+    #[arg(long, short, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    jobs: Option<u16>,
+
     /// No progress
     #[arg(long, short)]
     quiet: bool,
@@ -45,6 +49,7 @@ impl Args {
             destroy: Vec::new(),
             quiet: self.quiet,
             keep_aged: false,
+            jobs: self.jobs,
             command: String::new(),
         };
         let Some(made) = reproduce::reproduce(&stored, &recorded, &options)? else {

@@ -215,6 +215,7 @@ impl Common {
             destroy: Vec::new(),
             quiet: self.quiet,
             keep_aged: false,
+            jobs: None,
             command: "fsdyno selftest".to_owned(),
         };
         let id = run::start(&plan, &options, &mut store)?;

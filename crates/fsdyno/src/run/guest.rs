@@ -9,10 +9,11 @@ mod states;
 mod trial;
 mod virtual_time;
 
-use std::cell::OnceCell;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use fsdyno_guest::front::Front;
@@ -65,7 +66,11 @@ pub struct Guests {
     releases: Vec<String>,
     states: States,
     /// Whether guests in virtual time record the same here, once two have been made for one trial.
-    are_exact: OnceCell<bool>,
+    are_exact: OnceLock<bool>,
+    /// Whether these two are being made.
+    is_checking: AtomicBool,
+    /// How many trials are made at a time.
+    pub jobs: usize,
     /// What the guests are, as they told.
     pub environment: Environment,
     /// What the run has to tell of them.
@@ -119,7 +124,9 @@ impl Parts {
             modules: vec![Vec::new(); plan.targets.len()],
             releases: Vec::new(),
             states: States::default(),
-            are_exact: OnceCell::new(),
+            are_exact: OnceLock::new(),
+            is_checking: AtomicBool::new(false),
+            jobs: 1,
             environment: Environment::default(),
             warning: None,
         };
@@ -218,6 +225,11 @@ impl Guests {
         &self.specs[self.kernel_of[target_index]]
     }
 
+    /// Whether it is known that guests in virtual time record the same here, or that they do not.
+    pub fn is_checked(&self) -> bool {
+        self.are_exact.get().is_some()
+    }
+
     /// Release of a target's kernel.
     fn release_of(&self, target_index: usize) -> &str {
         &self.releases[self.kernel_of[target_index]]
@@ -274,7 +286,11 @@ impl Guests {
         let accelerator = self.measured.accelerator.unwrap_or(Accelerator::Tcg).word();
         let kernels = self.environment.guest.iter().flat_map(|facts| &facts.kernels);
         let boot_ns = kernels.map(|kernel| kernel.boot_ns).max().unwrap_or(0);
-        let ready = format!("ready after {:.1} s", boot_ns as f64 / 1e9);
+        let at_a_time = match self.jobs {
+            1 => String::new(),
+            jobs => format!(", {jobs} trials at a time"),
+        };
+        let ready = format!("ready after {:.1} s{at_a_time}", boot_ns as f64 / 1e9);
         match &self.front {
             Front::Qemu(qemu) => format!(
                 "guests: Linux {release} under QEMU {} ({accelerator}{}), {ready}",

@@ -4,6 +4,8 @@ mod boots;
 mod calibration;
 mod capture;
 pub mod child;
+mod course;
+mod crew;
 mod explain;
 mod fingerprint;
 pub mod guest;
@@ -20,7 +22,6 @@ mod yardstick;
 pub use warning::larger_images;
 
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use fsdyno_lab::memory_limit::MemoryLimit;
@@ -29,20 +30,15 @@ use fsdyno_lab::reclaim::{self, Reclaimed};
 use fsdyno_lab::snapshot;
 use fsdyno_lab::workspace::Workspace;
 use fsdyno_model::environment::Environment;
-use fsdyno_model::outcome::Outcome;
 use fsdyno_model::plan::Plan;
 use fsdyno_model::record::{Role, TrialRecord, Warning};
-use fsdyno_model::yardstick::Yardstick;
 use fsdyno_sys::{clock, process};
 
 use crate::store::{Store, StoredRun};
 use crate::{bad_input, bad_inputs, paths};
-use explain::Explain;
 use guest::Guests;
-use progress::{Bounds, Progress, Step};
 use schedule::Planned;
 use stopping::Stopping;
-use yardstick::Readings;
 
 /// What a run needs besides its plan.
 #[derive(Debug, Clone)]
@@ -53,6 +49,8 @@ pub struct RunOptions {
     pub quiet: bool,
     /// Keep aged images for later runs.
     pub keep_aged: bool,
+    /// Trials that are made side by side in virtual time; `None` for as many as the machine can.
+    pub jobs: Option<u16>,
     /// The command line that starts the run again.
     pub command: String,
 }
@@ -156,12 +154,14 @@ impl Ground {
                 "--keep-aged: there is no cache directory that is yours alone: set XDG_CACHE_HOME",
             ));
         }
+        let jobs = crew::jobs(plan, options.jobs, &image_directory(plan))?;
         let parts = plan.place.is_guest().then(|| guest::parts(plan)).transpose()?;
         let ready = readiness_of(plan, options, parts.as_ref())?;
         let workspace = Workspace::open(id, &image_directory(plan), &state, &options.destroy)
             .map_err(anyhow::Error::msg)?;
         let mut guests = parts.map(|it| it.prepare(plan, &workspace, options.quiet)).transpose()?;
         if let Some(guests) = &mut guests {
+            guests.jobs = jobs;
             if !options.quiet {
                 progress::say(&guests.text());
             }
@@ -266,7 +266,7 @@ fn go_on(
     schedule.retain(|planned| !is_done(planned));
     let stopping = Stopping::new(plan, finished);
     schedule.retain(|planned| planned.role == Role::Explain || !stopping.is_settled(planned));
-    let outcome = trials(run, &schedule, stopping, &ground, options, store);
+    let outcome = course::run(run, &schedule, stopping, &ground, options, store);
     let closed = ground.workspace.close();
     outcome?;
     closed.map_err(|left| {
@@ -280,213 +280,6 @@ fn go_on(
         return Ok(());
     }
     store.finish_run(&run.id, clock::wall_ns())
-}
-
-fn setting<'a>(
-    run: &'a StoredRun,
-    ground: &'a Ground,
-    options: &RunOptions,
-    store: &Store,
-) -> trial::Setting<'a> {
-    trial::Setting {
-        plan: &run.plan,
-        workspace: &ground.workspace,
-        memory_limit_bytes: run.environment.memory_limit_bytes,
-        may_drop_caches: fsdyno_sys::caches::can_drop_caches(),
-        trace_directory: store.trace_directory(&run.id),
-        aged_directory: paths::aged_directory(),
-        keep_aged: options.keep_aged,
-    }
-}
-
-fn trials(
-    run: &StoredRun,
-    schedule: &[Planned],
-    stopping: Stopping<'_>,
-    ground: &Ground,
-    options: &RunOptions,
-    store: &mut Store,
-) -> anyhow::Result<()> {
-    let plan = &run.plan;
-    let steps: Vec<Step> = schedule.iter().map(|planned| step(plan, planned)).collect();
-    let mut progress = Progress::new(&steps, bounds(plan), options.quiet);
-    let setting = setting(run, ground, options, store);
-    let mut readings = Readings::new(plan, &ground.workspace, options.quiet);
-    let consoles = store.console_directory(&run.id);
-    let started = Instant::now();
-    let calibration = calibration::Calibration::new(run);
-    let explain = Explain::new(plan, schedule);
-    if let Some(reason) = &explain.unavailable {
-        progress.say(&format!("nothing is traced: {reason}"));
-    }
-    let mut choice = Choice { run, stopping, calibration, explain };
-    for (index, planned) in schedule.iter().enumerate() {
-        let step = steps[index];
-        if let Some(left_out) = choice.left_out(planned, store)? {
-            left_out.news.iter().for_each(|line| progress.say(line));
-            left_out.record.map_or(Ok(()), |record| store.put_trial(&run.id, &record))?;
-            progress.leave_out(step);
-            continue;
-        }
-        progress.begin(&planned.name(plan), step);
-        let next = schedule.get(index + 1);
-        let not_started = not_started(plan, &ground.ready[planned.target_index], started);
-        let (record, leftover) = match not_started {
-            Some(outcome) => {
-                let record = planned.record(plan, outcome);
-                store.put_trial(&run.id, &record)?;
-                (record, None)
-            }
-            None => {
-                let mut tell = |stage: &str, done| progress.at(step.case, stage, done);
-                let guests = ground.guests.as_ref().map(|guests| (guests, consoles.as_path()));
-                let among = Among { setting: &setting, run_id: &run.id, store, next, guests };
-                one_trial(among, planned, &mut readings, &mut tell)?
-            }
-        };
-        progress.end(step, &record.outcome);
-        if let Some(error) = leftover {
-            progress.finish();
-            anyhow::bail!(
-                "{} could not be taken down, so that no further trial was started: {error}",
-                record.target
-            );
-        }
-        if process::interrupted() {
-            break;
-        }
-        if next.is_none_or(|next| !next.is_of_block(planned)) {
-            choice.after_block(planned, next, store, &mut progress)?;
-        }
-    }
-    progress.finish();
-    Ok(())
-}
-
-/// What a trial is made among.
-struct Among<'a> {
-    setting: &'a trial::Setting<'a>,
-    run_id: &'a str,
-    store: &'a mut Store,
-    /// What follows it in the order.
-    next: Option<&'a Planned>,
-    /// The guests that trials run in, and where their consoles are kept.
-    guests: Option<(&'a Guests, &'a Path)>,
-}
-
-/// Makes a trial with the yardstick on both sides. Its record is stored before the second reading, which is
-/// put into it afterwards: whatever happens meanwhile costs the reading alone.
-fn one_trial(
-    among: Among<'_>,
-    planned: &Planned,
-    readings: &mut Readings<'_>,
-    tell: &mut dyn FnMut(&str, f64),
-) -> anyhow::Result<(TrialRecord, Option<String>)> {
-    let Among { setting, run_id, store, next, guests } = among;
-    let is_read = readings.are_of(planned);
-    let before = is_read.then(|| {
-        tell("yardstick", 0.0);
-        readings.before(planned)
-    });
-    let (mut record, leftover) = match guests {
-        Some((guests, consoles)) => guests.execute(setting, planned, consoles, None, tell),
-        None => trial::execute(setting, planned, tell),
-    };
-    record.yardstick = before.map(|before| Yardstick { before, after: None });
-    store.put_trial(run_id, &record)?;
-    if is_read && leftover.is_none() && !process::interrupted() {
-        tell("yardstick", 1.0);
-        if let Some(yardstick) = &mut record.yardstick {
-            yardstick.after = readings.after(planned, next);
-        }
-        store.amend_trial(run_id, &record)?;
-    }
-    Ok((record, leftover))
-}
-
-/// Which trials are made.
-struct Choice<'a> {
-    run: &'a StoredRun,
-    stopping: Stopping<'a>,
-    calibration: calibration::Calibration<'a>,
-    explain: Explain,
-}
-
-/// A trial that is not made.
-struct LeftOut {
-    /// Its record; `None` where it leaves none.
-    record: Option<TrialRecord>,
-    /// What has not been told yet.
-    news: Option<String>,
-}
-
-impl Choice<'_> {
-    /// Whether `planned` is not made.
-    fn left_out(&mut self, planned: &Planned, store: &Store) -> anyhow::Result<Option<LeftOut>> {
-        let (is_left_out, news) = self.stopping.leaves_out(planned);
-        if is_left_out {
-            return Ok(Some(LeftOut { record: None, news }));
-        }
-        if let Some(left_out) = self.calibration.left_out(planned, store)? {
-            let (record, news) = (Some(left_out.record), left_out.news);
-            return Ok(Some(LeftOut { record, news }));
-        }
-        let plan = &self.run.plan;
-        let reason = self.explain.skip_reason(plan, planned, store, &self.run.id)?;
-        let record = reason.map(|reason| planned.record(plan, Outcome::Skipped { reason }));
-        Ok(record.map(|record| LeftOut { record: Some(record), news: None }))
-    }
-
-    /// Looks at what there is after the last trial of a block.
-    fn after_block(
-        &mut self,
-        planned: &Planned,
-        next: Option<&Planned>,
-        store: &Store,
-        progress: &mut Progress,
-    ) -> anyhow::Result<()> {
-        let news = self.stopping.after_block(planned, store, &self.run.id)?;
-        if self.stopping.is_settled(planned) {
-            let targets = self.run.plan.targets.len();
-            let first = planned.workload_index * targets;
-            progress.settle(first..first + targets);
-        }
-        news.iter().for_each(|line| progress.say(line));
-        if planned.trial == 1 && next.is_some_and(|next| next.trial == 2) {
-            progress.tell_after_first_block();
-        }
-        Ok(())
-    }
-}
-
-/// What progress knows of a trial.
-fn step(plan: &Plan, planned: &Planned) -> Step {
-    Step {
-        case: planned.workload_index * plan.targets.len() + planned.target_index,
-        block: planned.trial,
-        only_if_open: planned.role == Role::Measured && planned.trial > plan.min_trials(),
-    }
-}
-
-/// What ends the trials of `plan` before the last; `None` where their number is fixed.
-fn bounds(plan: &Plan) -> Option<Bounds> {
-    let rule = plan.stop?;
-    let limit_s = plan.max_time_s.into_iter().chain(plan.further_time_s).min();
-    Some(Bounds {
-        min_blocks: rule.min_trials,
-        max_blocks: plan.trials,
-        further_time: limit_s.map(Duration::from_secs),
-    })
-}
-
-/// Why a trial is not even started.
-fn not_started(plan: &Plan, ready: &Readiness, started: Instant) -> Option<Outcome> {
-    if let Readiness::Skip { reason } = ready {
-        return Some(Outcome::Skipped { reason: reason.clone() });
-    }
-    let limit_s = plan.max_time_s.filter(|limit_s| started.elapsed().as_secs() >= *limit_s)?;
-    let limit = fsdyno_model::units::human_duration(limit_s * 1_000_000_000);
-    Some(Outcome::Skipped { reason: format!("the run had used up its {limit} (max_time)") })
 }
 
 /// The directory of the images of `plan`.

@@ -46,12 +46,23 @@ pub struct Progress {
     /// `None` where the number of trials is fixed.
     bounds: Option<Bounds>,
     started: Instant,
-    current: String,
-    /// Block of the running trial.
+    /// Trials that are made at a time.
+    jobs: u32,
+    running: Vec<Running>,
+    /// Block of the trial that began last.
     block: u32,
-    current_started: Instant,
-    done: f64,
     estimate: Estimate,
+}
+
+/// A trial that is being made.
+#[derive(Debug)]
+struct Running {
+    step: Step,
+    name: String,
+    started: Instant,
+    stage: String,
+    /// Share of its phases.
+    done: f64,
 }
 
 /// Mean durations of finished trials, by case: the base of the time left.
@@ -96,6 +107,11 @@ impl Left {
     fn without(self, spent: Duration) -> Left {
         let (least, most) = (self.least.saturating_sub(spent), self.most.saturating_sub(spent));
         Left { least, most }
+    }
+
+    /// The same made by so many at a time.
+    fn shared(self, jobs: u32) -> Left {
+        Left { least: self.least / jobs, most: self.most / jobs }
     }
 }
 
@@ -145,9 +161,10 @@ impl Estimate {
 }
 
 impl Progress {
-    /// Progress of trials in the order of execution; `bounds` where their number is not fixed.
+    /// Progress of trials in the order of execution, so many `jobs` at a time; `bounds` where their number is not
+    /// fixed.
     #[must_use]
-    pub fn new(steps: &[Step], bounds: Option<Bounds>, quiet: bool) -> Progress {
+    pub fn new(steps: &[Step], bounds: Option<Bounds>, jobs: usize, quiet: bool) -> Progress {
         let terminal = fsdyno_sys::process::stderr_is_terminal();
         let bar = (terminal && !quiet).then(|| {
             let bar = ProgressBar::with_draw_target(
@@ -159,42 +176,46 @@ impl Progress {
             bar.enable_steady_tick(Duration::from_millis(250));
             bar
         });
-        let now = Instant::now();
         Progress {
             bar,
             quiet,
             total: steps.len(),
             finished: 0,
             bounds,
-            started: now,
-            current: String::new(),
+            started: Instant::now(),
+            jobs: u32::try_from(jobs).unwrap_or(u32::MAX).max(1),
+            running: Vec::new(),
             block: 1,
-            current_started: now,
-            done: 0.0,
             estimate: Estimate::new(steps),
         }
     }
 
     /// A trial begins.
     pub fn begin(&mut self, name: &str, step: Step) {
-        name.clone_into(&mut self.current);
         self.block = step.block;
-        self.current_started = Instant::now();
-        self.done = 0.0;
-        self.show("start", None);
+        let (name, stage) = (name.to_owned(), "start".to_owned());
+        self.running.push(Running { step, name, started: Instant::now(), stage, done: 0.0 });
+        self.show();
     }
 
-    /// The running trial is in `stage`, `done` of its phases.
-    pub fn at(&mut self, case: usize, stage: &str, done: f64) {
-        if done.is_finite() {
-            self.done = self.done.max(done.clamp(0.0, 1.0));
+    /// A running trial is in `stage`, `done` of its phases.
+    pub fn at(&mut self, step: Step, stage: &str, done: f64) {
+        if let Some(running) = self.running.iter_mut().find(|running| running.step == step) {
+            stage.clone_into(&mut running.stage);
+            if done.is_finite() {
+                running.done = running.done.max(done.clamp(0.0, 1.0));
+            }
         }
-        self.show(stage, Some(case));
+        self.show();
     }
 
-    /// The running trial has ended.
+    /// A running trial has ended.
     pub fn end(&mut self, step: Step, outcome: &Outcome) {
-        let spent = self.current_started.elapsed();
+        let Some(index) = self.running.iter().position(|running| running.step == step) else {
+            return;
+        };
+        let ended = self.running.remove(index);
+        let spent = ended.started.elapsed();
         self.estimate.take(step);
         // A trial that was skipped or failed early says nothing about the next.
         if *outcome == Outcome::Completed
@@ -204,7 +225,6 @@ impl Progress {
             times.spent += spent;
         }
         self.finished += 1;
-        self.done = 0.0;
         let took = units::human_duration(u64::try_from(spent.as_nanos()).unwrap_or(u64::MAX));
         let left =
             self.left().and_then(Left::text).map_or(String::new(), |left| format!(", {left}"));
@@ -213,19 +233,18 @@ impl Progress {
             _ => outcome.sentence(),
         };
         if self.bar.is_none() && !self.quiet {
-            say(&format!("[{}] {}: {line}{left}", self.place(), self.current));
+            say(&format!("[{}] {}: {line}{left}", self.place(), ended.name));
         } else if *outcome != Outcome::Completed {
-            self.say(&format!("{}: {line}", self.current));
+            self.say(&format!("{}: {line}", ended.name));
         }
-        self.show("", None);
+        self.show();
     }
 
     /// A trial is left out without ado.
     pub fn leave_out(&mut self, step: Step) {
         self.estimate.take(step);
         self.finished += 1;
-        self.done = 0.0;
-        self.show("", None);
+        self.show();
     }
 
     /// Nothing is open any more in these cases.
@@ -250,11 +269,16 @@ impl Progress {
         ));
     }
 
-    /// What is left of the time.
+    /// What is left of the time, without what the running trials have had of theirs.
     fn left(&self) -> Option<Left> {
         let further_time = self.bounds.and_then(|bounds| bounds.further_time);
         let further = further_time.map(|limit| limit.saturating_sub(self.started.elapsed()));
-        self.estimate.left(further)
+        let spent = self.running.iter().filter_map(|running| {
+            let expected = self.estimate.trial(running.step.case)?;
+            Some(running.started.elapsed().min(expected))
+        });
+        let left = self.estimate.left(further)?;
+        Some(left.without(spent.sum()).shared(self.jobs))
     }
 
     /// `3/12`; where the number of trials is not fixed `block 4 of 5 to 20`.
@@ -287,39 +311,39 @@ impl Progress {
         }
     }
 
-    fn show(&self, stage: &str, case: Option<usize>) {
+    fn show(&self) {
         let Some(bar) = &self.bar else { return };
-        let running = case.and_then(|case| self.estimate.trial(case));
-        let spent = self.current_started.elapsed();
-        let left = match (self.left(), running) {
-            (Some(left), Some(_)) => Some(left.without(spent)),
-            (Some(left), None) => Some(left),
-            // Nothing has finished yet: the share of this trial tells.
-            (None, _) if self.done > 0.05 => {
-                let trial = spent.div_f64(self.done);
-                let total = u32::try_from(self.total).unwrap_or(u32::MAX);
-                let most = trial.saturating_mul(total).saturating_sub(spent);
-                Some(Left {
-                    least: if self.bounds.is_some() { Duration::ZERO } else { most },
-                    most,
-                })
+        let left = self.left().or_else(|| {
+            // Nothing has finished yet: the share of the first trial tells.
+            let first = self.running.first().filter(|running| running.done > 0.05)?;
+            let spent = first.started.elapsed();
+            let total = u32::try_from(self.total).unwrap_or(u32::MAX);
+            let all = spent.div_f64(first.done).saturating_mul(total) / self.jobs;
+            let most = all.saturating_sub(spent);
+            Some(Left { least: if self.bounds.is_some() { Duration::ZERO } else { most }, most })
+        });
+        let within = |running: &Running| match self.estimate.trial(running.step.case) {
+            Some(expected) if !expected.is_zero() => {
+                running.started.elapsed().div_duration_f64(expected).min(0.99)
             }
-            (None, _) => None,
+            _ => running.done,
         };
-        let within = match running {
-            Some(expected) if !expected.is_zero() => spent.div_duration_f64(expected).min(0.99),
-            _ => self.done,
-        };
+        let within: f64 = self.running.iter().map(within).sum();
         bar.set_position(self.finished as u64 * STEPS + (within * STEPS as f64) as u64);
         let unknown = || "time left unknown yet".to_owned();
         let left = left
             .map_or_else(unknown, |left| left.text().unwrap_or_else(|| "almost done".to_owned()));
         let place = match self.bounds {
-            None => format!("{}/{}", (self.finished + 1).min(self.total), self.total),
+            None => {
+                let begun = self.finished + self.running.len();
+                format!("{}/{}", begun.clamp(1, self.total.max(1)), self.total)
+            }
             Some(_) => self.place(),
         };
         let elapsed = short(self.started.elapsed());
-        bar.set_message(format!("{place} {elapsed}, {left} · {} {stage}", self.current));
+        let names: Vec<String> =
+            self.running.iter().map(|it| format!("{} {}", it.name, it.stage)).collect();
+        bar.set_message(format!("{place} {elapsed}, {left} · {}", names.join(" · ")));
     }
 }
 
@@ -392,12 +416,12 @@ mod tests {
     #[test]
     fn the_place_is_that_of_the_block_where_the_end_is_unknown() {
         let bounds = |max_blocks| Bounds { min_blocks: 5, max_blocks, further_time: None };
-        let mut progress = Progress::new(&steps(5, 20), Some(bounds(20)), true);
+        let mut progress = Progress::new(&steps(5, 20), Some(bounds(20)), 1, true);
         progress.begin("a w trial 4", Step { case: 0, block: 4, only_if_open: false });
         assert_eq!(progress.place(), "block 4 of 5 to 20");
         progress.begin("a w explain trial", Step { case: 0, block: 21, only_if_open: false });
         assert_eq!(progress.place(), "block 20 of 5 to 20");
-        let fixed = Progress::new(&steps(3, 3), None, true);
+        let fixed = Progress::new(&steps(3, 3), None, 1, true);
         assert_eq!(fixed.place(), "0/6");
     }
 }

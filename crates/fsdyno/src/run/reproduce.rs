@@ -1,6 +1,8 @@
 //! A run in virtual time made again: each of its trials, beside what was recorded. Nothing is stored; how it
 //! is told is left to the verb.
 
+use std::thread;
+
 use fsdyno_model::guest::{GuestFacts, GuestKernel};
 use fsdyno_model::outcome::Outcome;
 use fsdyno_model::plan::Plan;
@@ -9,9 +11,11 @@ use fsdyno_sys::process;
 use serde::Serialize;
 use serde_json::Value;
 
+use super::course::{step, taken_down};
+use super::crew::{Crew, Told};
 use super::progress::Progress;
 use super::schedule::{self, Planned};
-use super::{Ground, RunOptions, new_identifier, step};
+use super::{Ground, RunOptions, new_identifier};
 use crate::bad_input;
 use crate::store::StoredRun;
 
@@ -98,8 +102,6 @@ fn trials(
     if due.is_empty() {
         return Err(bad_input("no trial of this run completed: there is nothing to make again"));
     }
-    let steps: Vec<_> = due.iter().map(|planned| step(plan, planned)).collect();
-    let mut progress = Progress::new(&steps, None, options.quiet);
     let Some(guests) = &ground.guests else {
         anyhow::bail!("a run in virtual time has guests");
     };
@@ -112,32 +114,49 @@ fn trials(
         aged_directory: None,
         keep_aged: false,
     };
-    let mut made = Vec::new();
-    for (planned, step) in due.iter().zip(&steps) {
-        progress.begin(&planned.name(plan), *step);
-        let consoles = ground.workspace.directory().join("consoles");
-        let mut tell = |stage: &str, done| progress.at(step.case, stage, done);
-        let was = known(planned).expect("only such are due");
-        let (record, leftover) = guests.execute(&setting, planned, &consoles, Some(was), &mut tell);
-        progress.end(*step, &record.outcome);
-        if process::interrupted() {
-            progress.finish();
-            return Ok(None);
+    let steps: Vec<_> = due.iter().map(|planned| step(plan, planned)).collect();
+    let mut progress = Progress::new(&steps, None, guests.jobs, options.quiet);
+    let consoles = ground.workspace.directory().join("consoles");
+    let mut made: Vec<Option<Trial>> = vec![None; due.len()];
+    let made_all = thread::scope(|scope| {
+        let mut crew = Crew::new(scope, &setting, guests, &consoles);
+        let mut left = due.iter().enumerate();
+        let mut result = Ok(());
+        loop {
+            while result.is_ok()
+                && !process::interrupted()
+                && crew.has_room(true)
+                && let Some((index, planned)) = left.next()
+            {
+                progress.begin(&planned.name(plan), steps[index]);
+                crew.start(index, planned, known(planned));
+            }
+            match crew.next() {
+                None => return result,
+                Some(Told::At { index, stage, done }) => progress.at(steps[index], &stage, done),
+                Some(Told::Ended { index, record, leftover }) => {
+                    progress.end(steps[index], &record.outcome);
+                    made[index] = known(&due[index]).map(|was| Trial::compared(was, &record));
+                    result = result.and(taken_down(&record, leftover));
+                }
+            }
         }
-        if let Some(error) = leftover {
-            progress.finish();
-            anyhow::bail!("{} could not be taken down: {error}", record.target);
-        }
-        made.push(Trial {
-            target: record.target.clone(),
-            workload: record.workload.clone(),
-            trial: record.trial,
-            guests: record.virtual_time.as_ref().map_or(1, |of_time| of_time.guests),
-            differs: first_difference(was, &record),
-        });
-    }
+    });
     progress.finish();
-    Ok(Some(made))
+    made_all?;
+    Ok(if process::interrupted() { None } else { made.into_iter().collect() })
+}
+
+impl Trial {
+    fn compared(was: &TrialRecord, is: &TrialRecord) -> Trial {
+        Trial {
+            target: is.target.clone(),
+            workload: is.workload.clone(),
+            trial: is.trial,
+            guests: is.virtual_time.as_ref().map_or(1, |of_time| of_time.guests),
+            differs: first_difference(was, is),
+        }
+    }
 }
 
 /// What differs first between a record and the one that was made again: a phase in the order in which they

@@ -102,9 +102,8 @@ fn a_run_is_made_again_to_the_bit() {
         return;
     }
     let sandbox = Sandbox::new();
-    let wanted =
-        ["disk=ext4@disk:hdd-7200-2007", "memory=ext4", "-w", "small-files:files=100,size=4KiB"];
-    let result = compare(&sandbox, &wanted);
+    let (disk, workload) = ("disk=ext4@disk:hdd-7200-2007", "small-files:files=100,size=4KiB");
+    let result = compare(&sandbox, &[disk, "memory=ext4", "-w", workload, "--jobs", "1"]);
     assert_eq!(outcomes(&result), ["completed"; 2]);
     assert_eq!(result["run"]["environment"]["measured"]["clock"], "virtual");
     let trials = result["trials"].as_array().unwrap();
@@ -133,7 +132,7 @@ fn a_run_is_made_again_to_the_bit() {
     assert_eq!(result["targets"][0]["device_facts"]["rotational"], "1");
 
     let load = Load::begin();
-    let again = run(&sandbox, &["reproduce", "--quiet"]);
+    let again = run(&sandbox, &["reproduce", "--quiet", "--jobs", "2"]);
     drop(load);
     again.assert_code(0);
     assert!(again.stdout.contains("Every record is identical."), "{}", again.stdout);
@@ -160,6 +159,27 @@ fn a_per_cent_of_work_is_seen() {
     assert!(row["ratio"]["low"].is_null(), "there is no interval: {row}");
 }
 
+/// Trials side by side are those of the plan, in its order; the first is made by two guests at once.
+#[test]
+fn trials_are_made_side_by_side() {
+    if !can_run_guests() {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    let targets = ["ext2", "ext4", "xfs"];
+    let more = ["-w", "small-files:files=30,size=4KiB", "--jobs", "3"];
+    let result = compare(&sandbox, &[&targets[..], &more[..]].concat());
+    assert_eq!(outcomes(&result), ["completed"; 3]);
+    let trials = result["trials"].as_array().unwrap();
+    let orders: Vec<u64> = trials.iter().map(|trial| trial["order"].as_u64().unwrap()).collect();
+    assert_eq!(orders, [0, 1, 2]);
+    let began = |trial: &Value| trial["started_unix_ns"].as_u64().unwrap();
+    let ended = |trial: &Value| began(trial) + trial["virtual_time"]["wall_ns"].as_u64().unwrap();
+    assert!(began(&trials[1]) < ended(&trials[0]), "the second did not wait for the first");
+    assert!(trials[0]["virtual_time"]["guests"].as_u64() >= Some(2), "{:#}", trials[0]);
+    sandbox.assert_nothing_left();
+}
+
 #[test]
 fn what_contradicts_virtual_time_is_refused() {
     let sandbox = Sandbox::in_memory();
@@ -167,6 +187,7 @@ fn what_contradicts_virtual_time_is_refused() {
         (&["--clock", "virtual", "--in", "host"][..], "virtual time is of guests"),
         (&["--clock", "virtual", "--accelerator", "kvm"], "counts no instructions"),
         (&["--in", "guest", "--shift", "2"], "add --clock virtual"),
+        (&["--in", "guest", "--jobs", "2"], "trials in real time disturb each other"),
     ] {
         let all = [&["compare", "ext4"], arguments].concat();
         let finished = sandbox.run(all.iter().copied());

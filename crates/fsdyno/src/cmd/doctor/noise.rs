@@ -47,6 +47,7 @@ pub(super) fn measure(directory: &Path, quick: bool, quiet: bool) -> anyhow::Res
         destroy: Vec::new(),
         quiet,
         keep_aged: false,
+        jobs: None,
         command: "fsdyno doctor --noise".to_owned(),
     };
     let started = Instant::now();

@@ -2,10 +2,10 @@
 //! need, made before its first trial, so that all its trials start alike. They lie in the run's workspace and
 //! go with it.
 
-use std::cell::RefCell;
 use std::fs;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use fsdyno_guest::machine::Machine;
@@ -45,7 +45,13 @@ struct Kind {
     modules: Vec<String>,
     disk_sizes: Vec<u64>,
     /// `None` until it is made.
-    state: RefCell<Option<SavedState>>,
+    state: Mutex<Option<SavedState>>,
+}
+
+impl Kind {
+    fn state(&self) -> MutexGuard<'_, Option<SavedState>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// A guest that has its errand, or is about to get it.
@@ -142,7 +148,7 @@ impl Guests {
             states.of_target.push(Some(known.unwrap_or(states.kinds.len())));
             if known.is_none() {
                 let (spec, modules) = (spec.clone(), modules.clone());
-                let state = RefCell::new(None);
+                let state = Mutex::new(None);
                 states.kinds.push(Kind { spec, modules, disk_sizes, state });
             }
         }
@@ -194,7 +200,7 @@ impl Guests {
         let making = self.making(&spec, &own.0);
         let file = self.states.file(index);
         let state = saved_state::save(&making, kind.modules.clone(), inside, &file)?;
-        *kind.state.borrow_mut() = Some(state.clone());
+        *kind.state() = Some(state.clone());
         Ok(state)
     }
 
@@ -226,7 +232,7 @@ impl Guests {
         };
         let making = self.making(spec, directory);
         let resume = |task| {
-            let state = self.states.kinds[index].state.borrow().clone();
+            let state = self.states.kinds[index].state().clone();
             state.ok_or("there is no saved state")?.resume(&making, task)
         };
         let first = match resume(task.clone()) {

@@ -4,6 +4,8 @@
 use std::fs::{self, File};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use fsdyno_guest::machine::{Event, Machine};
@@ -103,11 +105,27 @@ impl Guests {
         expected: Option<&TrialRecord>,
         progress: &mut dyn FnMut(&str, f64),
     ) -> Result<TrialRecord, Loss> {
-        let mut known: Vec<TrialRecord> = expected.cloned().into_iter().collect();
-        let mut count = 0;
-        loop {
-            let mut record = self.live(plan, planned, directory, progress)?;
+        let is_check = expected.is_none()
+            && self.jobs > 1
+            && !self.is_checked()
+            && !self.is_checking.swap(true, Ordering::AcqRel);
+        let (mut next, second) = if is_check {
+            self.live_beside_another(plan, planned, directory, progress)
+        } else {
+            (self.live(plan, planned, directory, progress), None)
+        };
+        let mut known: Vec<TrialRecord> = second.into_iter().collect();
+        let mut count = u32::try_from(known.len()).unwrap_or(0);
+        known.extend(expected.cloned());
+        let told = loop {
+            let mut record = match next {
+                Ok(record) => record,
+                Err(loss) => break Err(loss),
+            };
             count += 1;
+            if !is_check && expected.is_none() {
+                self.wait_for_check();
+            }
             let is_last = count == virtual_time::MOST_GUESTS;
             let is_exact = expected.is_none() && self.are_exact.get() == Some(&true);
             let is_agreed = is_exact || known.iter().any(|it| virtual_time::are_same(it, &record));
@@ -116,12 +134,47 @@ impl Guests {
                     self.are_exact.get_or_init(|| is_agreed && count == 2);
                 }
                 virtual_time::settle(&mut record, count, is_agreed);
-                return Ok(record);
+                break Ok(record);
             }
             known.push(record);
             // What is left of this guest would be in the way of the next.
             let _ = fs::remove_dir_all(directory);
+            next = self.live(plan, planned, directory, progress);
+        };
+        if is_check {
+            self.is_checking.store(false, Ordering::Release);
         }
+        told
+    }
+
+    /// Waits until it is known whether guests record the same here, as long as another trial finds that out.
+    fn wait_for_check(&self) {
+        while self.is_checking.load(Ordering::Acquire)
+            && !self.is_checked()
+            && !process::interrupted()
+        {
+            thread::sleep(TICK);
+        }
+    }
+
+    /// Makes the trial in two guests at once; of the second there is only what completed.
+    fn live_beside_another(
+        &self,
+        plan: &Plan,
+        planned: &Planned,
+        directory: &Path,
+        progress: &mut dyn FnMut(&str, f64),
+    ) -> (Result<TrialRecord, Loss>, Option<TrialRecord>) {
+        let beside = directory.with_extension("second");
+        let told = thread::scope(|scope| {
+            let second = scope.spawn(|| self.live(plan, planned, &beside, &mut |_, _| ()));
+            let first = self.live(plan, planned, directory, progress);
+            let second = second.join().ok().and_then(Result::ok);
+            (first, second.filter(|record| record.outcome == Outcome::Completed))
+        });
+        // What stays goes with the workspace.
+        let _ = fs::remove_dir_all(&beside);
+        told
     }
 
     fn live(
