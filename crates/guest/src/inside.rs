@@ -28,6 +28,8 @@ const PORT_PATIENCE: Duration = Duration::from_secs(30);
 /// Something that the machine should have is missing.
 pub fn begin() -> Result<File> {
     first_process::mount_kernel_filesystems().map_err(|error| error.to_string())?;
+    // A kernel that refuses has less room for what is generated, which tells by itself.
+    let _ = first_process::lift_limit_of_root();
     if std::env::var_os(guest::NEVER_IDLE_VARIABLE).is_some() {
         idle_loop::start().map_err(|error| error.to_string())?;
     }

@@ -159,7 +159,7 @@ fn a_per_cent_of_work_is_seen() {
     assert!(row["ratio"]["low"].is_null(), "there is no interval: {row}");
 }
 
-/// Trials side by side are those of the plan, in its order; the first is made by two guests at once.
+/// The first of trials side by side is made by two guests at once, and the others wait for what these show.
 #[test]
 fn trials_are_made_side_by_side() {
     if !can_run_guests() {
@@ -171,12 +171,9 @@ fn trials_are_made_side_by_side() {
     let result = compare(&sandbox, &[&targets[..], &more[..]].concat());
     assert_eq!(outcomes(&result), ["completed"; 3]);
     let trials = result["trials"].as_array().unwrap();
-    let orders: Vec<u64> = trials.iter().map(|trial| trial["order"].as_u64().unwrap()).collect();
-    assert_eq!(orders, [0, 1, 2]);
-    let began = |trial: &Value| trial["started_unix_ns"].as_u64().unwrap();
-    let ended = |trial: &Value| began(trial) + trial["virtual_time"]["wall_ns"].as_u64().unwrap();
-    assert!(began(&trials[1]) < ended(&trials[0]), "the second did not wait for the first");
-    assert!(trials[0]["virtual_time"]["guests"].as_u64() >= Some(2), "{:#}", trials[0]);
+    let guests = |trial: &Value| trial["virtual_time"]["guests"].as_u64();
+    let once = trials.iter().filter(|trial| guests(trial) == Some(1)).count();
+    assert!(guests(&trials[0]) == Some(2) && once == 2, "{trials:#?}");
     sandbox.assert_nothing_left();
 }
 
