@@ -11,8 +11,8 @@ use fsdyno_model::wire;
 use fsdyno_sys::caches::{self, CacheLevel};
 use fsdyno_sys::{Errno, first_process, idle_loop};
 
-use crate::Result;
 use crate::initramfs::BOOT_MODULES;
+use crate::{Result, virtual_time};
 
 /// Where the errand lies that does not come over the port.
 pub const ERRAND: &str = "/fsdyno/errand";
@@ -28,8 +28,6 @@ const PORT_PATIENCE: Duration = Duration::from_secs(30);
 /// Something that the machine should have is missing.
 pub fn begin() -> Result<File> {
     first_process::mount_kernel_filesystems().map_err(|error| error.to_string())?;
-    // A kernel that refuses has less room for what is generated, which tells by itself.
-    let _ = first_process::lift_limit_of_root();
     if std::env::var_os(guest::NEVER_IDLE_VARIABLE).is_some() {
         idle_loop::start().map_err(|error| error.to_string())?;
     }
@@ -107,6 +105,21 @@ pub fn await_disks<'a>(disks: impl Iterator<Item = &'a Path>) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// The devices that stand for those which the errand names: the same ones, but for disks that are memory.
+///
+/// # Errors
+/// The machine's addresses cannot be read.
+pub fn found_disks() -> Result<impl Fn(&Path) -> PathBuf> {
+    let path = "/proc/iomem";
+    let text = fs::read_to_string(path).map_err(|error| format!("read {path}: {error}"))?;
+    let found = virtual_time::disk_devices(&text);
+    Ok(move |named: &Path| {
+        let is_named = |number: &usize| virtual_time::disk_device(*number) == named;
+        let number = (0..found.len()).find(is_named);
+        number.map_or_else(|| named.to_owned(), |number| found[number].clone())
+    })
 }
 
 /// The node of the port; its number depends on what else the machine has.

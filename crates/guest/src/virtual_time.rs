@@ -39,6 +39,24 @@ pub fn kernel_words() -> String {
     format!("nokaslr swiotlb=noforce idle=poll {}=1", guest::NEVER_IDLE_VARIABLE)
 }
 
+/// What a guest calls its disk with this number, if the kernel has heard of them in order; where it has not is
+/// found by [`disk_devices`].
+#[must_use]
+pub fn disk_device(number: usize) -> PathBuf {
+    PathBuf::from(format!("/dev/pmem{number}"))
+}
+
+/// The devices of a machine's disks, in their order, after the text of its `/proc/iomem`. QEMU gives disks
+/// ascending addresses, and tells the kernel of them in the order of a hash table, by which it numbers them.
+#[must_use]
+pub fn disk_devices(iomem: &str) -> Vec<PathBuf> {
+    // `140000000-23fffffff : namespace0.0`, ascending.
+    let number = |line: &str| -> Option<usize> {
+        line.rsplit_once("namespace")?.1.trim_end().strip_suffix(".0")?.parse().ok()
+    };
+    iomem.lines().filter_map(number).map(disk_device).collect()
+}
+
 /// The flags that make time the count of instructions.
 #[must_use]
 pub fn flags(shift: u8) -> Vec<String> {
@@ -109,6 +127,15 @@ mod tests {
         assert_eq!(memory(1 << 30, &[8 << 30]), "1152M,slots=16,maxmem=524288M");
         let words = flags(2).join(" ");
         assert!(words.contains("shift=2,sleep=off") && words.contains("clock=vm"), "{words}");
+    }
+
+    #[test]
+    fn disks_are_in_the_order_of_their_addresses() {
+        let text = "00000000-00000fff : Reserved\n100000000-1ffffffff : Persistent Memory\n  \
+                    100000000-1ffffffff : namespace1.0\n200000000-21fffffff : Persistent Memory\n  \
+                    200000000-21fffffff : namespace2.0\n220000000-27fffffff : namespace0.0\n";
+        assert_eq!(disk_devices(text), [1, 2, 0].map(disk_device));
+        assert!(disk_devices("namespace\nnamespacex.0 : y").is_empty());
     }
 
     #[test]

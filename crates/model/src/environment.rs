@@ -70,10 +70,14 @@ pub struct Environment {
 }
 
 impl Environment {
-    /// Memory that a workload could use, in bytes: that of the machine, or the limit that was set.
+    /// Memory that a workload could use, in bytes: that of the machine, less the initial file system that lies in a
+    /// guest's, or the limit that was set.
     #[must_use]
     pub fn usable_memory_bytes(&self) -> Option<u64> {
-        self.memory_bytes.into_iter().chain(self.memory_limit_bytes).min()
+        let kernels = self.guest.iter().flat_map(|guest| &guest.kernels);
+        let held = kernels.map(|kernel| kernel.initramfs_bytes).max().unwrap_or(0);
+        let own = self.memory_bytes.map(|bytes| bytes.saturating_sub(held));
+        own.into_iter().chain(self.memory_limit_bytes).min()
     }
 
     /// `16.0 GiB`, `16.0 GiB, 512 MiB of it for the workload`, or `unknown`.

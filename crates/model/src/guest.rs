@@ -15,7 +15,7 @@ use crate::record::{Role, TrialRecord};
 use crate::target::TargetSpec;
 
 /// Version of what is said over the port.
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 4;
 /// Name of the port.
 pub const PORT: &str = "fsdyno.trial";
 /// Word of the kernel's command line, and so of the first process's environment, that names the serial line
@@ -89,6 +89,9 @@ pub struct TrialErrand {
     pub order: u32,
     /// Disks that are served in the guest at the times of models.
     pub disks: Vec<ServedDisk>,
+    /// A disk for what the workload makes and reads, none of the target's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub input: Option<PathBuf>,
     /// Something bad that the guest does to itself when the workload begins, to see what becomes of it.
     pub fault: Option<Fault>,
 }

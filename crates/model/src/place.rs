@@ -159,7 +159,7 @@ pub struct Place {
     pub kernel: Option<KernelChoice>,
     /// What carries out the guest's instructions; null for the fastest that works.
     pub accelerator: Option<Accelerator>,
-    /// Memory of the guest, in bytes.
+    /// Memory of the guest besides that of its initial file system, in bytes.
     pub memory_bytes: u64,
     /// Memory that a workload on the host may use, what the kernel caches for it included, in bytes; null for
     /// all that there is.

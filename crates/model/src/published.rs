@@ -74,9 +74,6 @@ pub struct Published {
     pub kernel: String,
     /// The machine that it was measured on.
     pub hardware: String,
-    /// Memory of a guest in which the workload's input lies, in MiB: it caches nothing. Depends on the scale.
-    #[serde(default)]
-    pub input_mib: u64,
     /// The machines that stand for those that it was measured on; where this is a plan of one of them, that
     /// one alone, and none where it runs on other disks.
     #[serde(default, rename = "machine")]

@@ -47,16 +47,6 @@ pub fn mount_kernel_filesystems() -> Result<()> {
     Ok(())
 }
 
-/// Lets the initial file system take nearly all memory instead of half of it: what is generated for a workload lies
-/// there. Without effect where it is a ramfs, which has no limit.
-///
-/// # Errors
-/// The kernel's.
-pub fn lift_limit_of_root() -> Result<()> {
-    rustix::mount::mount_remount("/", MountFlags::empty(), c"size=90%")
-        .map_err(|errno| SysError::at_path("remount", Path::new("/"), errno))
-}
-
 /// Loads a module that is not compressed; one that is loaded already is a success.
 ///
 /// # Errors

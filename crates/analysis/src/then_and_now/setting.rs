@@ -78,9 +78,7 @@ fn regime(
         of_phase.max().unwrap_or(0)
     };
     let data = trials.iter().map(written).max().filter(|bytes| *bytes > 0)?;
-    let held =
-        if environment.measured.place != Where::Host { published.input_mib * MIB } else { 0 };
-    let memory = environment.usable_memory_bytes()?.saturating_sub(held).max(1);
+    let memory = environment.usable_memory_bytes()?.max(1);
     let machine = published.machines.first()?;
     let (now, then) = (data as f64 / memory as f64, published.data_per_memory()?);
     let assumed = match &machine.memory_assumed {
@@ -128,7 +126,6 @@ mod tests {
             year: 2008,
             kernel: "2.6".to_owned(),
             hardware: "c".to_owned(),
-            input_mib: 0,
             machines: vec![machine],
             differences: Vec::new(),
             missed: Vec::new(),

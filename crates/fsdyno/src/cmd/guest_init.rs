@@ -19,7 +19,7 @@ use fsdyno_lab::workspace::Workspace;
 use fsdyno_model::guest::{
     self, DiskFaultErrand, Errand, Fault, Message, ServedDisk, Task, TrialErrand,
 };
-use fsdyno_model::target::Ground;
+use fsdyno_model::target::{DeviceSpec, Ground};
 use fsdyno_model::wire;
 use fsdyno_sys::{clock, first_process, process};
 
@@ -113,7 +113,7 @@ fn work(errand: Errand, voice: &Voice) -> anyhow::Result<()> {
             voice.say(&Message::Environment(Box::new(environment)));
         }
         Task::Trial(errand) => {
-            let mut record = run_trial(&errand, voice)?;
+            let mut record = run_trial(*errand, voice)?;
             if let Some(activity) = record.activity.take() {
                 voice.say(&Message::Activity(Box::new(activity)));
             }
@@ -129,18 +129,19 @@ fn work(errand: Errand, voice: &Voice) -> anyhow::Result<()> {
 }
 
 fn run_trial(
-    errand: &TrialErrand,
+    mut errand: TrialErrand,
     voice: &Voice,
 ) -> anyhow::Result<fsdyno_model::record::TrialRecord> {
-    let TrialErrand { plan, target_index, workload_index, trial, role, order, disks, fault } =
-        errand;
+    find_disks(&mut errand)?;
+    let TrialErrand { plan, target_index, workload_index, trial, role, order, disks, input, fault } =
+        &errand;
     anyhow::ensure!(
         *target_index < plan.targets.len() && *workload_index < plan.workloads.len(),
         "the errand names what its plan does not have"
     );
     // Its own disks, which nobody else has written to.
     let destroy: Vec<PathBuf> = plan.devices().map(Path::to_owned).collect();
-    inside::await_disks(destroy.iter().map(PathBuf::as_path)).map_err(anyhow::Error::msg)?;
+    input.as_deref().map_or(Ok(()), crate::run::guest::input::make_ready)?;
     disks.iter().try_for_each(serve_disk)?;
     let images = crate::run::image_directory(plan);
     let workspace = Workspace::open("guest", &images, Path::new(STATE), &destroy)
@@ -175,6 +176,25 @@ fn run_trial(
     Ok(record)
 }
 
+/// Waits for the disks that the errand names, and names the devices that they are.
+fn find_disks(errand: &mut TrialErrand) -> anyhow::Result<()> {
+    let served = errand.disks.iter().map(|disk| disk.contents.as_path());
+    let all = errand.plan.devices().chain(served).chain(errand.input.as_deref());
+    inside::await_disks(all).map_err(anyhow::Error::msg)?;
+    let found = inside::found_disks().map_err(anyhow::Error::msg)?;
+    for target in &mut errand.plan.targets {
+        let Ground::Fresh(fresh) = &mut target.ground else { continue };
+        for device in fresh.leaves_mut() {
+            if let DeviceSpec::Block { path } = device {
+                *path = found(path);
+            }
+        }
+    }
+    let served = errand.disks.iter_mut().map(|disk| &mut disk.contents);
+    served.chain(&mut errand.input).for_each(|path| *path = found(path));
+    Ok(())
+}
+
 /// Tries a fault on a disk in this machine's memory; gives the reaction as JSON.
 fn try_fault(errand: &DiskFaultErrand) -> anyhow::Result<String> {
     let fault = faults::find(&errand.fault).map_err(anyhow::Error::msg)?;
@@ -192,7 +212,6 @@ fn try_fault(errand: &DiskFaultErrand) -> anyhow::Result<String> {
 
 /// Serves a disk in this machine from now on.
 fn serve_disk(disk: &ServedDisk) -> anyhow::Result<()> {
-    inside::await_disks(std::iter::once(disk.contents.as_path())).map_err(anyhow::Error::msg)?;
     let parsed = Model::parse(&disk.model, &disk.model_text, &|member| shipped::find(member));
     let model = parsed.map_err(|wrong| {
         let first = wrong.into_iter().next().map_or_else(String::new, |one| one.message);

@@ -150,7 +150,7 @@ pub struct PlaceArgs {
     #[arg(long, value_name = "kvm|tcg", value_parser = Accelerator::parse)]
     pub accelerator: Option<Accelerator>,
 
-    /// Memory of a guest [default: 1GiB]
+    /// Memory of a guest, besides what its initial file system takes [default: 1GiB]
     #[arg(long, value_name = "SIZE", value_parser = bytes)]
     pub guest_memory: Option<u64>,
 

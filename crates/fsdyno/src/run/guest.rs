@@ -1,8 +1,9 @@
 //! Trials in guests: what is chosen and made once for a run, and whether it works. One trial is in
 //! `trial`, what it starts from in `states`, what keeps a target out of a guest in `readiness`, which kernel
-//! each target has in `kernels`.
+//! each target has in `kernels`, and what its workload reads in `input`.
 
 mod faults;
+pub mod input;
 mod kernels;
 pub mod readiness;
 mod states;
@@ -144,7 +145,7 @@ impl Parts {
                 kernel: bootable.path.clone(),
                 initramfs: path,
                 accelerator: guests.measured.accelerator.unwrap_or(Accelerator::Tcg),
-                memory_bytes: plan.place.memory_bytes,
+                memory_bytes: plan.place.memory_bytes + initramfs_memory_bytes(&archive),
                 shift: plan.place.virtual_shift(),
                 disks: Vec::new(),
             });
@@ -176,6 +177,12 @@ impl Parts {
         environment.guest = Some(facts);
         Ok(guests)
     }
+}
+
+/// Memory in which the initial file system lies, whole MiB in bytes: a guest has it besides, so that as much is left to
+/// its trial whatever the programs of the filesystems take.
+fn initramfs_memory_bytes(archive: &[u8]) -> u64 {
+    (archive.len() as u64).next_multiple_of(1 << 20)
 }
 
 /// Where the initial file system of a kernel lies.

@@ -1,5 +1,6 @@
 //! Remarks about a plan as a whole, told before it runs and kept with its results.
 
+use fsdyno_lab::environment;
 use fsdyno_model::age::AgeSpec;
 use fsdyno_model::plan::Plan;
 use fsdyno_model::record::Warning;
@@ -28,7 +29,9 @@ pub fn of_plan(plan: &Plan) -> Vec<Warning> {
     let has_image = plan.targets.iter().any(|target| image_size(target, plan).is_some());
     if has_image {
         let directory = super::image_directory(plan);
-        warnings.extend(fsdyno_lab::environment::image_directory_warning(&directory));
+        // What lies under the images of a guest in virtual time is in none of its figures.
+        let counts = |it: &Warning| !plan.place.is_virtual() || it.code == environment::UNUSABLE;
+        warnings.extend(environment::image_directory_warning(&directory).filter(counts));
     }
     warnings.extend(plan.targets.iter().filter_map(|target| too_small(target, plan)));
     warnings

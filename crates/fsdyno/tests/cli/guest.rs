@@ -103,6 +103,29 @@ fn filesystems_are_measured_without_root() {
     sandbox.assert_nothing_left();
 }
 
+/// What a workload reads lies on a disk of its own beside those of the target: a guest that had it in memory would
+/// have none left of as much as this one has.
+#[test]
+fn an_archive_may_be_larger_than_memory() {
+    if !can_run_guests() {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    let images = sandbox.images().display().to_string();
+    let own = ["compare", "ext2", "--in", "guest", "--accelerator", "tcg", "-n", "2"];
+    let sizes = ["--guest-memory", "256MiB", "--size", "640MiB", "-w", "web-cache:size=260MiB"];
+    let rest = ["--dir", &images, "--json", "result.json"];
+    let mut command = sandbox.command_as_nobody(&[&own[..], &sizes, &rest].concat());
+    let finished = Finished::of(&command.output().expect("the binary starts"));
+    finished.assert_code(0);
+    let result = result(&sandbox);
+    assert_eq!(outcomes(&result), ["completed"; 2]);
+    let extract = &result["trials"][0]["phases"][0];
+    let memory = result["run"]["environment"]["memory_bytes"].as_u64();
+    assert!(extract["bytes"].as_u64() > memory && memory.is_some(), "{memory:?}: {extract:#}");
+    sandbox.assert_nothing_left();
+}
+
 #[test]
 fn a_panic_is_an_outcome_and_the_next_guest_is_another() {
     if !can_run_guests() {

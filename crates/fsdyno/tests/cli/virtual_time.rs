@@ -177,6 +177,20 @@ fn trials_are_made_side_by_side() {
     sandbox.assert_nothing_left();
 }
 
+/// Three disks: the target's, that of its log, and that for what the workload reads, which the kernel numbers in
+/// another order.
+#[test]
+fn disks_are_told_apart() {
+    if !can_run_guests() {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    let target = "xfs+log@disk:ssd-sata";
+    let result = compare(&sandbox, &[target, "ext4+journal", "-w", "web-cache:size=2MiB"]);
+    assert_eq!(outcomes(&result), ["completed"; 2]);
+    sandbox.assert_nothing_left();
+}
+
 #[test]
 fn what_contradicts_virtual_time_is_refused() {
     let sandbox = Sandbox::in_memory();

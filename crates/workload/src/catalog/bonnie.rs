@@ -235,6 +235,7 @@ pub static DEF: WorkloadDef = WorkloadDef {
     },
     check: |params| settings(params).map(drop),
     peak_bytes,
+    input_bytes: None,
     run: |context: &mut Context<'_>| {
         let settings = settings(context.params).map_err(anyhow::Error::msg)?;
         run(context, &settings)

@@ -100,6 +100,7 @@ pub static DEF: WorkloadDef = WorkloadDef {
     },
     check,
     peak_bytes,
+    input_bytes: None,
     run,
     rungs: None,
     dry_run: Some(dry_run),

@@ -172,6 +172,7 @@ pub static DEF: WorkloadDef = WorkloadDef {
     check,
     run: |context: &mut Context<'_>| run(context, &Settings::new(context.params, context.seed)?),
     peak_bytes,
+    input_bytes: None,
     rungs: None,
     dry_run: Some(dry_run),
 };

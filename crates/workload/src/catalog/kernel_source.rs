@@ -124,6 +124,7 @@ pub static DEF: WorkloadDef = WorkloadDef {
     },
     check,
     peak_bytes,
+    input_bytes: None,
     run,
     rungs: None,
     dry_run: None,

@@ -129,6 +129,7 @@ pub static DEF: WorkloadDef = WorkloadDef {
     },
     check,
     peak_bytes,
+    input_bytes: None,
     run: |context: &mut Context<'_>| run(context),
     rungs: None,
     dry_run: None,

@@ -44,6 +44,9 @@ pub struct WorkloadDef {
     /// Upper estimate of the bytes of files and directories, each rounded up to 4 KiB, that are on the
     /// target at once; `None` where none can be made. What the filesystem takes for itself is left out.
     pub peak_bytes: fn(&Params) -> anyhow::Result<Option<u64>>,
+    /// Bytes of what it makes and keeps in the cache directory to read it while it is timed; `None` where there
+    /// is nothing of the kind.
+    pub input_bytes: Option<fn(&Params) -> u64>,
     /// Runs it: every phase that finishes is handed to the context.
     pub run: fn(&mut Context<'_>) -> anyhow::Result<()>,
     /// The loads that `calibrate=true` climbs, each heavier than the one before, with `calibrate=false`;
@@ -132,6 +135,15 @@ impl Workload {
         match self {
             Workload::Code(def) => (def.peak_bytes)(params),
             Workload::Data(data) => data.peak_bytes(params).map_err(anyhow::Error::msg),
+        }
+    }
+
+    /// As [`WorkloadDef::input_bytes`]; 0 where there is none.
+    #[must_use]
+    pub fn input_bytes(&self, params: &Params) -> u64 {
+        match self {
+            Workload::Code(def) => def.input_bytes.map_or(0, |bytes| bytes(params)),
+            Workload::Data(_) => 0,
         }
     }
 

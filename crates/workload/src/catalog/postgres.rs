@@ -113,6 +113,7 @@ pub static DEF: WorkloadDef = WorkloadDef {
     },
     check: run::check,
     peak_bytes,
+    input_bytes: None,
     run: run::run,
     rungs: None,
     dry_run: None,

@@ -187,6 +187,7 @@ pub static DEF: WorkloadDef = WorkloadDef {
     },
     check,
     peak_bytes,
+    input_bytes: None,
     run,
     rungs: Some(rungs),
     dry_run: Some(dry_run),

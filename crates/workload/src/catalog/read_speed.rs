@@ -125,6 +125,7 @@ pub static DEF: WorkloadDef = WorkloadDef {
         let writes = params.text("source") != "device";
         Ok(writes.then(|| params.number("size").next_multiple_of(4096)))
     },
+    input_bytes: None,
     run,
     rungs: None,
     dry_run: None,

@@ -117,6 +117,7 @@ pub static DEF: WorkloadDef = WorkloadDef {
     },
     check,
     peak_bytes,
+    input_bytes: None,
     run: run::run,
     rungs: None,
     dry_run: None,

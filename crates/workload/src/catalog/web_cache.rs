@@ -121,6 +121,7 @@ pub static DEF: WorkloadDef = WorkloadDef {
     },
     check,
     peak_bytes,
+    input_bytes: Some(input_bytes),
     run,
     rungs: None,
     dry_run: None,
@@ -172,6 +173,13 @@ fn peak_bytes(params: &Params) -> anyhow::Result<Option<u64>> {
             )
         }
     })
+}
+
+fn input_bytes(params: &Params) -> u64 {
+    match Origin::of(params) {
+        Ok(Origin::Generated(model, _)) => store::room_bytes(model),
+        Ok(Origin::Given(_)) | Err(_) => 0,
+    }
 }
 
 fn run(context: &mut Context<'_>) -> anyhow::Result<()> {

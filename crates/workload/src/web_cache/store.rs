@@ -97,6 +97,14 @@ pub fn obtain(
     Ok(Archive::open(&path)?)
 }
 
+/// Room that the archive of `model` takes where it is kept, with what is left alone there, in bytes.
+#[must_use]
+pub fn room_bytes(model: CacheModel) -> u64 {
+    let bytes = archive_size_bytes(model);
+    // A small archive leaves as much as it takes.
+    bytes.saturating_add(SPARE_BYTES.min(bytes))
+}
+
 fn parameters_hash(model: CacheModel, payload: Payload) -> u64 {
     let CacheModel { size_bytes, l1, l2, seed } = model;
     let text = format!("{FORMAT} size={size_bytes} l1={l1} l2={l2} seed={seed} payload={payload}");
@@ -167,11 +175,9 @@ fn make(
             human_bytes(needed_bytes)
         )
     };
-    // One that counts no blocks is memory, as a guest's own files are: it is full when memory is.
-    if let Some(free) = rustix::fs::statvfs(directory).ok().filter(|free| free.f_blocks > 0) {
+    if let Ok(free) = rustix::fs::statvfs(directory) {
         let free_bytes = free.f_bavail.saturating_mul(free.f_frsize);
-        // A small machine keeps its files in little memory: a small archive leaves as much as it takes.
-        ensure!(free_bytes >= needed_bytes + SPARE_BYTES.min(needed_bytes), room());
+        ensure!(free_bytes >= room_bytes(model), room());
     }
     let partial = Unfinished(directory.join(format!("{prefix}{}{PARTIAL}", std::process::id())));
     let outcome = write_whole(&partial.0, model, payload, advance);

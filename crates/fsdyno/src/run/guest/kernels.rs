@@ -15,6 +15,8 @@ use fsdyno_model::kernel::KernelChoice;
 use fsdyno_model::plan::Plan;
 use fsdyno_model::target::{DeviceSpec, FreshSpec, Ground, TargetSpec};
 
+use super::input;
+
 /// Drivers that every guest needs: its port is behind them.
 const PORT_DRIVERS: [&str; 2] = ["virtio_pci", "virtio_console"];
 /// Drivers of the disks of a guest in real time.
@@ -107,7 +109,7 @@ impl KernelParts {
         Ok(KernelParts { kernel, modules })
     }
 
-    /// The modules that a target needs, in order.
+    /// The modules that a target of `plan` needs, in order.
     ///
     /// # Errors
     /// The kernel does not have one.
@@ -115,8 +117,12 @@ impl KernelParts {
         &self,
         definition: &FilesystemDef,
         fresh: &FreshSpec,
+        plan: &Plan,
     ) -> Result<Vec<Module>, String> {
         let mut modules = self.modules.of_driver(definition.drivers)?;
+        if input::disk_bytes(plan).is_some() {
+            modules.extend(self.modules.of_driver(input::filesystem().drivers)?);
+        }
         if fresh.leaves().any(|device| matches!(device, DeviceSpec::Emulated { .. })) {
             modules.extend(self.modules.of_driver(&[SERVED_DISK_DRIVER])?);
         }
@@ -166,7 +172,7 @@ impl KernelParts {
         let mut of_targets = Vec::new();
         for target in targets {
             let known = definition_of(target);
-            let modules = known.map(|(definition, fresh)| self.of_target(definition, fresh));
+            let modules = known.map(|(definition, fresh)| self.of_target(definition, fresh, plan));
             let mut modules = modules.and_then(Result::ok).unwrap_or_default();
             for helper in helpers {
                 modules.extend(self.modules.of_driver(&[helper])?);
@@ -175,6 +181,7 @@ impl KernelParts {
             contents.modules.extend(modules);
             let mut names = known.map_or(Vec::new(), |(definition, _)| definition.tools.to_vec());
             names.extend(arrays_of(target).iter().flat_map(|array| array.tools));
+            names.extend(input::disk_bytes(plan).and_then(|_| input::filesystem().tools.first()));
             tools.extend(names.iter().filter_map(|tool| fsdyno_lab::tools::find(tool.name)));
         }
         contents.tools = tools.into_iter().collect();

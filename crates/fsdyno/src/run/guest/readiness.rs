@@ -12,7 +12,7 @@ use fsdyno_model::units::human_bytes;
 use fsdyno_model::workload::WorkloadSpec;
 
 use super::kernels::KernelParts;
-use super::{Parts, virtual_time};
+use super::{Parts, input, virtual_time};
 use crate::catalogue;
 use crate::run::image_directory;
 
@@ -46,9 +46,7 @@ fn fresh(fresh: &FreshSpec, plan: &Plan, kernel: &KernelParts) -> Result<(), Rea
         refuse(format!("`{}` is no filesystem of the catalogue", fresh.filesystem))
     })?;
     arguments::check(definition, &fresh.mkfs, &fresh.mount).map_err(refuse)?;
-    let mut disk_bytes: u64 = 0;
     for (device, size) in disks(fresh, plan) {
-        disk_bytes = size.saturating_add(disk_bytes);
         if let DeviceSpec::Block { path } = device {
             return Err(refuse(format!(
                 "{} is a device of this machine, which a guest does not get: leave out @{0}, or {}",
@@ -78,14 +76,14 @@ fn fresh(fresh: &FreshSpec, plan: &Plan, kernel: &KernelParts) -> Result<(), Rea
             return Err(refuse(format!("{has} are too small for it: give it at least {needs}")));
         }
     }
-    let disk_count = disks(fresh, plan).count();
-    if plan.place.is_uml() && disk_count > uml::MAX_DISKS {
-        let most = uml::MAX_DISKS;
+    let sizes = disk_sizes(fresh, plan);
+    if plan.place.is_uml() && sizes.len() > uml::MAX_DISKS {
+        let (most, count) = (uml::MAX_DISKS, sizes.len());
         return Err(refuse(format!(
-            "User-Mode Linux has {most} disks at most, and it needs {disk_count}: take fewer, or --in guest"
+            "User-Mode Linux has {most} disks at most, and it needs {count}: take fewer, or --in guest"
         )));
     }
-    kernel.of_target(definition, fresh).map_err(|error| {
+    kernel.of_target(definition, fresh, plan).map_err(|error| {
         let release = &kernel.kernel.release;
         skip(if plan.place.is_uml() {
             format!("User-Mode Linux {release}: {error}; another kernel may, with --in guest")
@@ -95,12 +93,14 @@ fn fresh(fresh: &FreshSpec, plan: &Plan, kernel: &KernelParts) -> Result<(), Rea
     })?;
     // The disks are files full of holes, but a workload may fill them. In virtual time they are memory.
     if !plan.place.is_virtual() {
-        room_for_images(disk_bytes, &image_directory(plan))?;
+        let bytes = sizes.iter().fold(0, |sum: u64, size| sum.saturating_add(*size));
+        room_for_images(bytes, &image_directory(plan))?;
     }
     let mut needed = definition.tools.to_vec();
     for spec in fresh.devices().flat_map(DeviceSpec::arrays) {
         needed.extend(array::definition(spec.array).tools);
     }
+    needed.extend(input::disk_bytes(plan).and_then(|_| input::filesystem().tools.first()));
     let missing = tools::missing(&needed);
     let Some(first) = missing.first() else { return Ok(()) };
     let advice = tools::install_advice(first.name).unwrap_or_default();
@@ -125,6 +125,12 @@ pub(super) fn disks<'a>(
 ) -> impl Iterator<Item = (&'a DeviceSpec, u64)> {
     let devices = fresh.devices().zip(default_sizes(plan));
     devices.flat_map(|(device, default)| device.leaf_sizes(default))
+}
+
+/// Sizes of the disks of a target's guest, in bytes: its own, then the one for what workloads read where there is
+/// such a one.
+pub(super) fn disk_sizes(fresh: &FreshSpec, plan: &Plan) -> Vec<u64> {
+    disks(fresh, plan).map(|(_, size)| size).chain(input::disk_bytes(plan)).collect()
 }
 
 /// Why a workload cannot run in a guest; `None` where it can.

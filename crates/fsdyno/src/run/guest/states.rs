@@ -138,8 +138,7 @@ impl Guests {
                     continue;
                 }
             };
-            let disk_sizes: Vec<u64> =
-                readiness::disks(fresh, plan).map(|(_, size_bytes)| size_bytes).collect();
+            let disk_sizes = readiness::disk_sizes(fresh, plan);
             let (spec, modules) = (self.spec_of(index), &self.modules[index]);
             let is_same = |kind: &Kind| {
                 kind.spec == *spec && kind.modules == *modules && kind.disk_sizes == disk_sizes
@@ -195,7 +194,7 @@ impl Guests {
         }
         let own = Own::make(directory.join("waiting-guest"))?;
         let disks = trial::make_images(&kind.disk_sizes, &own.0)?;
-        let inside = (0..disks.len()).map(trial::inside_path).collect();
+        let inside = (0..disks.len()).map(trial::virtio_disk).collect();
         let spec = Spec { disks, ..kind.spec.clone() };
         let making = self.making(&spec, &own.0);
         let file = self.states.file(index);

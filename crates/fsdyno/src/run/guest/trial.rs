@@ -12,6 +12,7 @@ use fsdyno_guest::machine::{Event, Machine};
 use fsdyno_guest::{console, uml};
 use fsdyno_model::guest::{self, Fault, Message, Task, TrialErrand};
 use fsdyno_model::outcome::Outcome;
+use fsdyno_model::place::Place;
 use fsdyno_model::plan::Plan;
 use fsdyno_model::record::{TrialRecord, Warning};
 use fsdyno_model::target::{DeviceSpec, Ground};
@@ -20,7 +21,7 @@ use fsdyno_model::units::human_bytes;
 use fsdyno_sys::{clock, file, process};
 
 use super::states::Started;
-use super::{Guests, TICK, readiness, virtual_time};
+use super::{Guests, TICK, input, readiness, virtual_time};
 use crate::run::schedule::Planned;
 use crate::run::trial::Setting;
 
@@ -303,19 +304,10 @@ fn errand(plan: &Plan, planned: &Planned) -> Result<TrialErrand, String> {
     plan.directory = Some(PathBuf::from(INSIDE));
     let is_virtual = plan.place.is_virtual();
     let mut disks = Vec::new();
-    let sizes: Vec<u64> = match &plan.targets[planned.target_index].ground {
-        Ground::Fresh(fresh) => readiness::disks(fresh, &plan).map(|(_, size)| size).collect(),
-        Ground::Directory { .. } => Vec::new(),
-    };
+    let (sizes, place) = (disk_sizes(&plan, planned), plan.place.clone());
     if let Ground::Fresh(fresh) = &mut plan.targets[planned.target_index].ground {
         for (number, device) in fresh.leaves_mut().enumerate() {
-            let mut path = if is_virtual {
-                PathBuf::from(format!("/dev/pmem{number}"))
-            } else if plan.place.is_uml() {
-                uml::disk_device(number)
-            } else {
-                inside_path(number)
-            };
+            let mut path = inside_path(&place, number);
             if let DeviceSpec::Emulated { model, .. } = device {
                 let size_bytes = sizes.get(number).copied().unwrap_or_default();
                 let disk = virtual_time::served(model, size_bytes, path, number)?;
@@ -325,6 +317,8 @@ fn errand(plan: &Plan, planned: &Planned) -> Result<TrialErrand, String> {
             *device = DeviceSpec::Block { path };
         }
     }
+    // Behind those of the target.
+    let input = input::disk_bytes(&plan).map(|_| inside_path(&place, sizes.len() - 1));
     let errand = TrialErrand {
         plan,
         target_index: planned.target_index,
@@ -333,6 +327,7 @@ fn errand(plan: &Plan, planned: &Planned) -> Result<TrialErrand, String> {
         role: planned.role,
         order: planned.order,
         disks,
+        input,
         fault: std::env::var(FAULT_VARIABLE).ok().as_deref().and_then(Fault::parse),
     };
     Ok(if is_virtual { virtual_time::bare(errand) } else { errand })
@@ -343,9 +338,28 @@ pub(super) fn silence(is_virtual: bool) -> Duration {
     given.map_or(if is_virtual { VIRTUAL_SILENCE } else { SILENCE }, Duration::from_secs)
 }
 
-/// What a guest in real time calls a disk; there are fewer of them than letters.
-pub(super) fn inside_path(number: usize) -> PathBuf {
+/// What a guest with drivers for virtio calls a disk; there are fewer of them than letters.
+pub(super) fn virtio_disk(number: usize) -> PathBuf {
     PathBuf::from(format!("/dev/vd{}", ('a'..='z').nth(number).unwrap_or('z')))
+}
+
+/// What a guest calls a disk.
+fn inside_path(place: &Place, number: usize) -> PathBuf {
+    if place.is_virtual() {
+        fsdyno_guest::virtual_time::disk_device(number)
+    } else if place.is_uml() {
+        uml::disk_device(number)
+    } else {
+        virtio_disk(number)
+    }
+}
+
+/// Sizes of the disks of a trial's guest, in bytes; none where its target is a directory.
+fn disk_sizes(plan: &Plan, planned: &Planned) -> Vec<u64> {
+    match &plan.targets[planned.target_index].ground {
+        Ground::Fresh(fresh) => readiness::disk_sizes(fresh, plan),
+        Ground::Directory { .. } => Vec::new(),
+    }
 }
 
 /// Makes the disks, files full of holes, in a directory that is this user's alone.
@@ -354,10 +368,11 @@ fn make_disks(plan: &Plan, planned: &Planned, directory: &Path) -> Result<Vec<Pa
         .mode(0o700)
         .create(directory)
         .map_err(|error| format!("make {}: {error}", directory.display()))?;
-    let Ground::Fresh(fresh) = &plan.targets[planned.target_index].ground else {
+    let sizes = disk_sizes(plan, planned);
+    if sizes.is_empty() {
         return Err("a directory cannot be reached from a guest".to_owned());
-    };
-    let sizes = readiness::disks(fresh, plan).map(|(_, size)| virtual_time::disk_size(plan, size));
+    }
+    let sizes = sizes.into_iter().map(|size| virtual_time::disk_size(plan, size));
     make_images(&sizes.collect::<Vec<u64>>(), directory)
 }
 

@@ -35,7 +35,9 @@ pub(super) struct Times {
 
 /// An errand without what is no matter of the trial.
 pub(super) fn bare(errand: TrialErrand) -> TrialErrand {
-    let TrialErrand { plan, target_index, workload_index, trial, role, disks, fault, .. } = errand;
+    let TrialErrand {
+        plan, target_index, workload_index, trial, role, disks, input, fault, ..
+    } = errand;
     let targets = plan.targets.into_iter().skip(target_index).take(1);
     let targets = targets.map(|mut target| {
         LABEL.clone_into(&mut target.label);
@@ -57,7 +59,18 @@ pub(super) fn bare(errand: TrialErrand) -> TrialErrand {
         workloads: plan.workloads,
         ..plain
     };
-    TrialErrand { plan: bare, target_index: 0, workload_index, trial, role, order: 0, disks, fault }
+    let (target_index, order) = (0, 0);
+    TrialErrand {
+        plan: bare,
+        target_index,
+        workload_index,
+        trial,
+        role,
+        order,
+        disks,
+        input,
+        fault,
+    }
 }
 
 /// A disk of the model with this name, whose contents are on the device `contents` of the guest.
