@@ -44,7 +44,7 @@ pub(crate) fn figures(it: &ThenAndNow) -> Rows {
         let name = name(row.workload.as_deref(), &row.operation, several);
         let of = |label: &&str| {
             let cell = row.cells.iter().find(|cell| cell.target == **label);
-            cell.map_or_else(|| "–".to_owned(), words)
+            cell.map_or_else(|| "–".to_owned(), |cell| words(cell, &row.unit))
         };
         [name, row.unit.clone()].into_iter().chain(labels.iter().map(of)).collect()
     });
@@ -60,9 +60,9 @@ fn lines(it: &ThenAndNow) -> Rows {
     let several = has_several_workloads(it);
     let rows = it.rows.iter().filter(|row| row.phase.is_some()).flat_map(|row| {
         let name = name(row.workload.as_deref(), &row.operation, several);
-        row.cells
-            .iter()
-            .map(move |cell| vec![name.clone(), row.unit.clone(), cell.target.clone(), words(cell)])
+        row.cells.iter().map(move |cell| {
+            vec![name.clone(), row.unit.clone(), cell.target.clone(), words(cell, &row.unit)]
+        })
     });
     Rows {
         caption: "published → measured (how many times as fast)",
@@ -156,10 +156,12 @@ fn name(workload: Option<&str>, operation: &str, several: bool) -> String {
     }
 }
 
-/// `28.77 → 113 (3.9)`; `3m27s → N/A` where a trial did not come to it.
-fn words(cell: &Cell) -> String {
+/// `28.77 → 113 (3.9)`, `4 → 2` of ranks; `3m27s → N/A` where a trial did not come to it.
+fn words(cell: &Cell, unit: &str) -> String {
     let none = if cell.not_measured.is_some() { "N/A" } else { "–" };
-    let now = cell.measured.map_or_else(|| none.to_owned(), units::significant);
+    let number =
+        |value: f64| if unit == "rank" { format!("{value}") } else { units::significant(value) };
+    let now = cell.measured.map_or_else(|| none.to_owned(), number);
     let ratio =
         cell.ratio.map_or(String::new(), |ratio| format!(" ({})", units::significant(ratio)));
     format!("{} → {now}{ratio}", cell.published)
