@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use fsdyno_model::guest;
-use fsdyno_sys::{child, confine, mount};
+use fsdyno_sys::{child, confine, kernel, mount};
 
 use crate::kernel::{Bootable, Kernel};
 use crate::qemu::Spec;
@@ -61,10 +61,28 @@ const WORDS: [&str; 17] = [
     "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
 ];
 
+/// The kernel's name for AMX, registers of 8 KiB.
+const TILES: &str = "amx_tile";
+/// The first release that asks how large the processor's registers are.
+const ANY_REGISTERS: (u32, u32) = (6, 13);
+
+/// Why `release` cannot run here. Releases before 6.13 keep a process's registers in room of a fixed size, in which
+/// those of AMX are not: under Debian's 6.1 even a program of three calls ends by signal 11 as the first process.
+fn misfit(release: &str, has_tiles: bool) -> Option<String> {
+    let mut numbers = release.split(['.', '-']).map_while(|number| number.parse().ok());
+    let own = (numbers.next()?, numbers.next()?);
+    (has_tiles && own < ANY_REGISTERS).then(|| {
+        format!(
+            "User-Mode Linux {release} has no room for the registers of this processor (AMX): take 6.13 or later, \
+             or --in guest"
+        )
+    })
+}
+
 /// Finds it.
 ///
 /// # Errors
-/// It is not installed, does not run, or its modules are missing.
+/// It is not installed, does not run on this processor, or its modules are missing.
 pub fn find() -> Result<Uml> {
     let path = child::find_program(PROGRAM)
         .ok_or_else(|| format!("{PROGRAM} is not installed: {INSTALL}"))?;
@@ -73,6 +91,9 @@ pub fn find() -> Result<Uml> {
         let words = child::last_words(&ended.stdout.text, &ended.stderr.text);
         format!("{} tells no release: {words}", path.display())
     })?;
+    if let Some(why) = misfit(&release, kernel::has_cpu_feature(TILES)) {
+        return Err(why);
+    }
     let cpu = confine::last_cpu().map_err(|error| error.to_string())?;
     let found = Uml { path, release, cpu };
     if !found.modules().join("kernel").is_dir() {
@@ -223,6 +244,14 @@ mod tests {
         let flags = uml.arguments(512 << 20).join(" ");
         assert!(flags.contains("mem=512M") && flags.contains("FSDYNO_PORT=/dev/ttyS0"), "{flags}");
         assert!(!flags.contains("ubd") && !flags.contains("eth"), "{flags}");
+    }
+
+    #[test]
+    fn old_releases_have_no_room_for_tiles() {
+        assert!(misfit("6.1.176", true).unwrap().contains("AMX"));
+        for (release, has_tiles) in [("6.1.176", false), ("6.13.0-um", true), ("odd", true)] {
+            assert_eq!(misfit(release, has_tiles), None, "{release}");
+        }
     }
 
     #[test]

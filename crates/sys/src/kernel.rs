@@ -77,6 +77,13 @@ pub fn cpu_model() -> Option<String> {
     parse_cpu_model(&fs::read_to_string("/proc/cpuinfo").ok()?)
 }
 
+/// Whether the processor has a feature, by the kernel's name of it such as `avx512f`; false where that is not known.
+pub fn has_cpu_feature(name: &str) -> bool {
+    let text = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let flags = text.lines().find(|line| line.starts_with("flags")).unwrap_or_default();
+    flags.split_whitespace().any(|flag| flag == name)
+}
+
 /// `model name` on x86; other architectures use other words, or say only numbers.
 fn parse_cpu_model(cpuinfo: &str) -> Option<String> {
     let value = |key: &str| {
