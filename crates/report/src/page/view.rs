@@ -3,6 +3,7 @@
 
 use fsdyno_model::io_graph::{IoGraph, LatencySummary};
 use fsdyno_model::metric::Better;
+use fsdyno_model::place::Clock;
 use fsdyno_model::report_data::{Ratio, ReportData, TrialTimeline};
 use fsdyno_model::result::RunResult;
 use fsdyno_model::units;
@@ -206,7 +207,10 @@ fn value_table(grid: &Grid, heading: &str) -> ValueTable {
 fn legend(result: &RunResult, grid: &Grid) -> String {
     let mut sentences = Vec::new();
     let (least, most) = grid.n_range().unwrap_or((0, 0));
-    if result.targets.len() > 1 && most > 1 {
+    let is_exact = result.run.environment.measured.clock == Clock::Virtual && most == 1;
+    if result.targets.len() > 1 && is_exact {
+        sentences.push("● best of its row.".to_owned());
+    } else if result.targets.len() > 1 && most > 1 {
         sentences.push("● best of its row, ○ not told apart from the best (paired by trial, at 5 % for the row).".to_owned());
     } else if result.targets.len() > 1 && most == 1 {
         sentences
@@ -214,6 +218,7 @@ fn legend(result: &RunResult, grid: &Grid) -> String {
     }
     sentences.push(match (least, most) {
         (_, 0) => String::new(),
+        (_, 1) if is_exact => note::EXACT.to_owned(),
         (_, 1) => "One trial each, so there are no intervals.".to_owned(),
         (least, most) if least == most => format!("Median of {most} trials [95 % interval]."),
         _ => format!("Median of {least} to {most} trials [95 % interval]."),
