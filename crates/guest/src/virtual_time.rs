@@ -47,7 +47,7 @@ pub fn disk_device(number: usize) -> PathBuf {
 }
 
 /// The devices of a machine's disks, in their order, after the text of its `/proc/iomem`. QEMU gives disks
-/// ascending addresses, and tells the kernel of them in the order of a hash table, by which it numbers them.
+/// ascending addresses; the kernel numbers them in the order in which it hears of them, which is another.
 #[must_use]
 pub fn disk_devices(iomem: &str) -> Vec<PathBuf> {
     // `140000000-23fffffff : namespace0.0`, ascending.

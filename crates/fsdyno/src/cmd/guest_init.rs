@@ -176,11 +176,14 @@ fn run_trial(
     Ok(record)
 }
 
-/// Waits for the disks that the errand names, and names the devices that they are.
+/// Waits for the disks that the errand names; where they are memory, it then names the devices that they are.
 fn find_disks(errand: &mut TrialErrand) -> anyhow::Result<()> {
     let served = errand.disks.iter().map(|disk| disk.contents.as_path());
     let all = errand.plan.devices().chain(served).chain(errand.input.as_deref());
     inside::await_disks(all).map_err(anyhow::Error::msg)?;
+    if !errand.plan.place.is_virtual() {
+        return Ok(());
+    }
     let found = inside::found_disks().map_err(anyhow::Error::msg)?;
     for target in &mut errand.plan.targets {
         let Ground::Fresh(fresh) = &mut target.ground else { continue };

@@ -11,7 +11,7 @@ use fsdyno_model::plan::Plan;
 use fsdyno_model::record::TrialRecord;
 use fsdyno_sys::{file, kernel};
 
-use super::guest::Guests;
+use super::guest::{Guests, input};
 use super::schedule::Planned;
 use super::trial::Setting;
 use crate::bad_input;
@@ -50,7 +50,8 @@ fn fitting(plan: &Plan, processors: usize, memory: Option<u64>, room: Option<u64
         usize::try_from(count).unwrap_or(usize::MAX)
     };
     let memories = most(memory, plan.place.memory_bytes.saturating_add(QEMU_BYTES));
-    processors.min(memories).min(most(room, plan.size_bytes)).max(1)
+    let disks = plan.size_bytes.saturating_add(input::disk_bytes(plan).unwrap_or(0));
+    processors.min(memories).min(most(room, disks)).max(1)
 }
 
 /// What a member of the crew tells, of the trial with that index in the order.

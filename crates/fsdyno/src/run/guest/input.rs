@@ -25,11 +25,11 @@ const OWN_BYTES: u64 = 64 << 20;
 
 /// Its filesystem.
 pub(super) fn filesystem() -> &'static FilesystemDef {
-    filesystem::by_name("ext4").unwrap_or(filesystem::ALL[0])
+    filesystem::by_name("ext4").expect("the catalogue has ext4")
 }
 
 /// Size in bytes of the disk that each guest of `plan` has; `None` where no workload needs one.
-pub(super) fn disk_bytes(plan: &Plan) -> Option<u64> {
+pub(in crate::run) fn disk_bytes(plan: &Plan) -> Option<u64> {
     let of_workload = |spec| catalogue::workload(spec).ok().map(|it| it.input_bytes(&spec.params));
     let bytes = plan.workloads.iter().filter_map(of_workload).max().filter(|bytes| *bytes > 0)?;
     let bytes = bytes.saturating_add(bytes / OWN_SHARE).saturating_add(OWN_BYTES);
