@@ -23,6 +23,13 @@ const ROUNDS: u32 = 4000;
 /// So that `/proc/stat` counts its time as `nice`, apart from that of all others.
 const NICE: libc::c_int = 19;
 
+/// What the process calls with.
+const STACK_BYTES: usize = 16 << 10;
+
+/// Begins and ends where a stack may.
+#[repr(align(16))]
+struct Stack([u8; STACK_BYTES]);
+
 /// Tells a child the number of the process.
 const VARIABLE: &str = "FSDYNO_IDLE_LOOP";
 
@@ -60,16 +67,18 @@ pub fn tell(command: &mut Command) {
 /// Starts it, for as long as this process runs. One keeps one processor from idling.
 ///
 /// # Errors
-/// The kernel's, of fork(2).
+/// The kernel's, of clone(2).
 pub fn start() -> Result<()> {
-    // SAFETY: the child makes system calls only, and takes no lock that another thread may hold.
-    let pid = unsafe { libc::fork() };
-    if pid == 0 {
-        take_what_is_left();
-    }
+    let stack = Box::leak(Box::new(Stack([0; STACK_BYTES])));
+    let top = stack.0.as_mut_ptr_range().end.cast();
+    // SAFETY: the child has a stack of its own, which nobody else gets. It writes nothing else of the memory that it
+    // shares, and takes no lock: it makes system calls only, which do not fail and so leave `errno` alone.
+    let pid = unsafe {
+        libc::clone(take_what_is_left, top, libc::CLONE_VM | libc::SIGCHLD, std::ptr::null_mut())
+    };
     let pid = u32::try_from(pid).map_err(|_| {
         let errno = std::io::Error::last_os_error().raw_os_error().unwrap_or(0);
-        SysError::new("fork", "the loop of an idle processor", Errno::from_raw_os_error(errno))
+        SysError::new("clone", "the loop of an idle processor", Errno::from_raw_os_error(errno))
     })?;
     STARTED.store(pid, Ordering::Relaxed);
     // It holds no memory of its own. Where that cannot be said, it is the first to be killed for want of memory.
@@ -78,7 +87,7 @@ pub fn start() -> Result<()> {
 }
 
 /// Runs only when nobody else does (`SCHED_IDLE` of sched(7)), without an end.
-fn take_what_is_left() -> ! {
+extern "C" fn take_what_is_left(_: *mut libc::c_void) -> libc::c_int {
     let none = libc::sched_param { sched_priority: 0 };
     // SAFETY: the kernel reads the parameters during the call, and the other call takes none. Neither fails for a
     // process of this user's own.
