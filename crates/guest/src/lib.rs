@@ -19,6 +19,7 @@
 //! | [`front`] | what carries a guest out: one of the two |
 //! | [`machine`] | a guest that runs: what it says, and how it ended |
 //! | [`saved_state`] | guests that go on where a booted one waited |
+//! | [`stopped`] | the same in virtual time, at an instruction |
 //! | [`monitor`] | what QEMU itself is told while it runs |
 //! | [`console`] | what the kernel of the guest said last |
 //! | [`accelerator`] | whether hardware acceleration works |
@@ -46,6 +47,7 @@ pub mod package;
 pub mod qemu;
 pub mod rpm;
 pub mod saved_state;
+pub mod stopped;
 pub mod uml;
 pub mod virtual_time;
 

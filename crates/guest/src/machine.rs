@@ -14,6 +14,7 @@ use fsdyno_sys::{child, clock};
 
 use crate::channel::Channel;
 use crate::front::Front;
+use crate::monitor::Monitor;
 use crate::qemu::Spec;
 use crate::{Result, console, virtual_time};
 
@@ -46,6 +47,7 @@ pub struct Machine {
     console: PathBuf,
     errors: PathBuf,
     heard: Instant,
+    monitor: Option<Monitor>,
 }
 
 impl Machine {
@@ -71,6 +73,9 @@ impl Machine {
             Some(_) => virtual_time::ENTROPY.to_vec(),
         };
         let errand = Errand { version: guest::VERSION, entropy, unix_ns: None, modules, task };
+        if spec.shift.is_some() {
+            virtual_time::write_errand(directory, None)?;
+        }
         let own = directory.join("initramfs-and-errand");
         virtual_time::write_initramfs(&spec.initramfs, &own, &errand)?;
         let spec = Spec { initramfs: own, ..spec.clone() };
@@ -97,7 +102,8 @@ impl Machine {
         Ok(())
     }
 
-    fn launch(
+    /// Starts a guest with this channel; `directory` is private to it, and QEMU gets `more` arguments.
+    pub(crate) fn launch(
         front: &Front,
         spec: &Spec,
         directory: &Path,
@@ -116,7 +122,7 @@ impl Machine {
         // With it go our copies of QEMU's ends, so that their end is heard.
         drop(command);
         let (front, heard) = (front.name(), Instant::now());
-        Ok(Machine { front, child, ended: None, channel, console, errors, heard })
+        Ok(Machine { front, child, ended: None, channel, console, errors, heard, monitor: None })
     }
 
     /// What the guest says next, within `patience`.
@@ -146,6 +152,16 @@ impl Machine {
             }
         }
         self.ended.is_some()
+    }
+
+    /// Number of the process that carries it out.
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Leaves it the way to QEMU, which closes with it.
+    pub(crate) fn keep(&mut self, monitor: Monitor) {
+        self.monitor = Some(monitor);
     }
 
     /// For how long it has said nothing.

@@ -60,6 +60,23 @@ impl Monitor {
         self.answer("getfd").map(drop)
     }
 
+    /// Waits until QEMU tells of an event, such as `STOP`.
+    ///
+    /// # Errors
+    /// It says nothing, or has ended.
+    pub fn hear_of(&mut self, event: &str) -> Result<()> {
+        let failed = |error: &str| format!("QEMU did not tell of {event}: {error}");
+        loop {
+            let mut line = String::new();
+            let count = self.lines.read_line(&mut line);
+            match count.map_err(|error| failed(&error.to_string()))? {
+                0 => return Err(failed("it has ended")),
+                _ if tells_of(&line, event) => return Ok(()),
+                _ => {}
+            }
+        }
+    }
+
     fn answer(&mut self, command: &str) -> Result<Value> {
         loop {
             let mut line = String::new();
@@ -99,6 +116,11 @@ fn answer(line: &str) -> Option<Result<Value>> {
     said.get_mut("return").map(|returned| Ok(returned.take()))
 }
 
+/// Whether a line of QEMU's is an event of this name.
+fn tells_of(line: &str, event: &str) -> bool {
+    serde_json::from_str(line).is_ok_and(|said: Value| said["event"] == event)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -112,6 +134,8 @@ mod tests {
         assert_eq!(refused, Some(Err("no such fd".to_owned())));
         assert_eq!(answer(r#"{"QMP": {"version": {}}}"#), None);
         assert_eq!(answer(r#"{"event": "STOP", "timestamp": {}}"#), None);
+        assert!(tells_of(r#"{"timestamp": {}, "event": "STOP"}"#, "STOP"));
+        assert!(!tells_of(r#"{"event": "RESUME"}"#, "STOP") && !tells_of("QEMU", "STOP"));
         assert!(answer("QEMU").unwrap().unwrap_err().contains("no JSON"));
     }
 

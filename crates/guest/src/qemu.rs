@@ -150,6 +150,8 @@ impl Spec {
         add(&["-device", &format!("virtserialport,chardev=port,name={}", guest::PORT)]);
         if self.shift.is_some() {
             all.extend(virtual_time::disk_arguments(&self.disks));
+            let directory = console.parent().unwrap_or(Path::new("/"));
+            all.extend(virtual_time::stop_arguments(directory));
             return all;
         }
         for (number, disk) in self.disks.iter().enumerate() {

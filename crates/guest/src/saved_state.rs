@@ -34,7 +34,7 @@ const TICK: Duration = Duration::from_millis(50);
 const MOST_BANDWIDTH: u64 = 1 << 40;
 const MOST_DOWNTIME_MS: u64 = 60_000;
 /// The name by which QEMU knows the socket that it writes its state to.
-const NAME: &str = "state";
+pub(crate) const NAME: &str = "state";
 /// Arguments that have QEMU take in a state from its standard output, which it needs for nothing else.
 const INCOMING: [&str; 2] = ["-incoming", "fd:1"];
 
@@ -43,7 +43,7 @@ const INCOMING: [&str; 2] = ["-incoming", "fd:1"];
 pub struct Making<'a> {
     /// QEMU.
     pub front: &'a Front,
-    /// The machine, in real time.
+    /// The machine.
     pub spec: &'a Spec,
     /// Private to this guest; holds what QEMU writes.
     pub directory: &'a Path,
@@ -79,6 +79,18 @@ pub fn save(
     let end = Instant::now() + making.patience;
     making.hear(&mut machine, end, |message| matches!(message, Message::Ready))?;
     monitor.ask("qmp_capabilities", json!({}))?;
+    let state = write(&mut monitor, making, end, file)?;
+    machine.kill();
+    Ok(state)
+}
+
+/// Has QEMU write the state of its machine, which waits or is stopped, into `file`.
+pub(crate) fn write(
+    monitor: &mut Monitor,
+    making: &Making<'_>,
+    end: Instant,
+    file: &Path,
+) -> Result<SavedState> {
     let limits = json!({ "max-bandwidth": MOST_BANDWIDTH, "downtime-limit": MOST_DOWNTIME_MS });
     monitor.ask("migrate-set-parameters", limits)?;
     let (socket, its_end) =
@@ -92,7 +104,6 @@ pub fn save(
         let why = told["error-desc"].as_str().unwrap_or("it does not say why");
         return Err(format!("QEMU did not save the state of a guest: {why}"));
     }
-    machine.kill();
     fs::rename(&partial.0, file).map_err(|error| format!("make {}: {error}", file.display()))?;
     Ok(SavedState { path: file.to_owned(), size_bytes, hash })
 }
@@ -116,16 +127,14 @@ impl SavedState {
         machine.tell(Vec::new(), task)?;
         let end = Instant::now() + making.patience;
         let is_hello = |message: &Message| matches!(message, Message::Hello { .. });
-        if let Err(error) = making.hear(&mut machine, end, is_hello) {
-            // Also ends the feeding, whose other end is gone then.
-            machine.kill();
-            let fed = feeding.join().unwrap_or(Ok(()));
-            return Err(fed.err().unwrap_or(error));
+        match making.hear(&mut machine, end, is_hello) {
+            Ok(_) => Ok(machine),
+            Err(error) => Err(why(machine, feeding, error)),
         }
-        Ok(machine)
     }
 
-    fn feed(&self, mut socket: UnixStream) -> Result<JoinHandle<Result<()>>> {
+    /// Writes the state to where QEMU takes it in, beside what else is done.
+    pub(crate) fn feed(&self, mut socket: UnixStream) -> Result<JoinHandle<Result<()>>> {
         let failed = |error| format!("open {}: {error}", self.path.display());
         let mut file = File::open(&self.path).map_err(failed)?;
         let own = self.clone();
@@ -133,18 +142,30 @@ impl SavedState {
     }
 }
 
+/// Why a machine did not go on: what it was given, or else this error.
+pub(crate) fn why(
+    mut machine: Machine,
+    feeding: JoinHandle<Result<()>>,
+    error: String,
+) -> String {
+    // Also ends the feeding, whose other end is gone then.
+    machine.kill();
+    let fed = feeding.join().unwrap_or(Ok(()));
+    fed.err().unwrap_or(error)
+}
+
 impl Making<'_> {
     fn start(&self, more: &[&str], stdout: Stdio) -> Result<Machine> {
         Machine::waiting(self.front, self.spec, self.directory, more, stdout)
     }
 
-    /// Waits until the guest has said something.
-    fn hear(
+    /// Waits until the guest has said something; gives that.
+    pub(crate) fn hear(
         &self,
         machine: &mut Machine,
         end: Instant,
         is_it: impl Fn(&Message) -> bool,
-    ) -> Result<()> {
+    ) -> Result<Message> {
         loop {
             match machine.next(TICK) {
                 Event::Said(Message::Hello { version, .. }) if version != guest::VERSION => {
@@ -153,7 +174,7 @@ impl Making<'_> {
                 Event::Said(Message::Failed { error }) | Event::Garbled(error) => {
                     return Err(error);
                 }
-                Event::Said(message) if is_it(&message) => return Ok(()),
+                Event::Said(message) if is_it(&message) => return Ok(message),
                 Event::Closed => return Err(machine.death()),
                 Event::Said(_) | Event::Nothing => {}
             }

@@ -15,8 +15,15 @@ use fsdyno_model::wire;
 use crate::cpio::Tree;
 use crate::{Result, inside};
 
-/// Drivers of such a machine beside the port's: memory that keeps its contents.
-pub const DRIVERS: [&str; 2] = ["nfit", "nd_pmem"];
+/// Drivers of such a machine beside the port's: memory that keeps its contents, and a file of QEMU's.
+pub const DRIVERS: [&str; 3] = ["nfit", "nd_pmem", "qemu_fw_cfg"];
+/// The name by which QEMU knows the errand of a guest that went on from a state.
+const ERRAND_ITEM: &str = "opt/fsdyno/errand";
+/// Where that errand lies inside.
+pub const ERRAND: &str = "/sys/firmware/qemu_fw_cfg/by_name/opt/fsdyno/errand/raw";
+/// The file on the host, always of the same size, since the guest has heard of that before.
+const ERRAND_FILE: &str = "errand";
+const ERRAND_BYTES: u64 = 4 << 20;
 /// Disks that such a machine may have.
 pub const MAX_DISKS: usize = 16;
 /// The random number generator's seed: any that is always the same.
@@ -79,6 +86,32 @@ pub fn memory(memory_bytes: u64, disks: &[u64]) -> String {
     let structures: u64 = disks.iter().map(|bytes| bytes / STRUCTURES_SHARE).sum();
     let all = memory_bytes + structures;
     format!("{}M,slots={MAX_DISKS},maxmem={}M", all >> 20, MOST_BYTES >> 20)
+}
+
+/// Arguments for the device by which a machine has itself stopped, and for the errand that it then finds: a file in
+/// `directory`, made by [`write_errand`].
+#[must_use]
+pub fn stop_arguments(directory: &Path) -> [String; 4] {
+    let file = directory.join(ERRAND_FILE).display().to_string().replace(',', ",,");
+    let item = format!("name={ERRAND_ITEM},file={file}");
+    ["-device".to_owned(), "pvpanic".to_owned(), "-fw_cfg".to_owned(), item]
+}
+
+/// Writes the errand of a guest that goes on from a state, or an empty file for the one that is to be saved.
+///
+/// # Errors
+/// It cannot be written, or is too long.
+pub fn write_errand(directory: &Path, errand: Option<&Errand>) -> Result<()> {
+    let path = directory.join(ERRAND_FILE);
+    let failed = |error: std::io::Error| format!("write {}: {error}", path.display());
+    let mut bytes = Vec::new();
+    errand.map_or(Ok(()), |errand| wire::write_frame(&mut bytes, errand)).map_err(failed)?;
+    if bytes.len() as u64 > ERRAND_BYTES {
+        return Err(format!("the errand of a guest has {} bytes, too many", bytes.len()));
+    }
+    fs::write(&path, bytes).map_err(failed)?;
+    let file = fs::OpenOptions::new().write(true).open(&path).map_err(failed)?;
+    file.set_len(ERRAND_BYTES).map_err(failed)
 }
 
 /// Arguments for disks: files that are the machine's memory.
@@ -155,5 +188,12 @@ mod tests {
         assert_eq!(bytes[..512], [7; 512]);
         assert_eq!(&bytes[512..518], b"070701");
         assert!(write_initramfs(Path::new("/no/such"), &own, &errand).is_err());
+        for given in [None, Some(&errand)] {
+            write_errand(directory.path(), given).unwrap();
+            let bytes = fs::read(directory.path().join(ERRAND_FILE)).unwrap();
+            assert_eq!(bytes.len() as u64, ERRAND_BYTES);
+            let read = wire::read_frame::<Errand>(&mut bytes.as_slice());
+            assert_eq!(read.ok().flatten().as_ref(), given);
+        }
     }
 }

@@ -15,7 +15,7 @@ use crate::record::{Role, TrialRecord};
 use crate::target::TargetSpec;
 
 /// Version of what is said over the port.
-pub const VERSION: u32 = 4;
+pub const VERSION: u32 = 5;
 /// Name of the port.
 pub const PORT: &str = "fsdyno.trial";
 /// Word of the kernel's command line, and so of the first process's environment, that names the serial line
@@ -146,6 +146,9 @@ pub enum Message {
         version: u32,
         /// Time since its kernel began, in nanoseconds of its own clock.
         boot_ns: u64,
+        /// In virtual time: how far its clock went while the machine stood still, in nanoseconds.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        stopped_ns: Option<u64>,
     },
     /// It waits for an errand.
     Ready,

@@ -2,7 +2,7 @@
 //! entropy, power. Which modules, and in which order, is the caller's business.
 
 use std::fs::{self, File, OpenOptions};
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::path::Path;
 
 use rustix::fd::AsFd;
@@ -130,6 +130,22 @@ pub fn set_wall_clock(unix_ns: u64) -> Result<()> {
     };
     rustix::time::clock_settime(ClockId::Realtime, time)
         .map_err(|errno| SysError::new("clock_settime", "the date", errno))
+}
+
+/// Has the emulator stop this machine: the device by which kernels tell of their panics (`pvpanic`), which takes
+/// a word from anybody. The next instruction is carried out when somebody outside has the machine go on.
+///
+/// Source: QEMU, docs/specs/pvpanic.rst.
+///
+/// # Errors
+/// The kernel has no `/dev/port` (`CONFIG_DEVPORT`), or this is not root.
+pub fn stop_machine() -> Result<()> {
+    const PORT: u64 = 0x505;
+    const PANICKED: u8 = 1 << 0;
+    let path = Path::new("/dev/port");
+    let failed = |error: std::io::Error| SysError::from_io("write a word to", path, &error);
+    let ports = OpenOptions::new().write(true).open(path).map_err(failed)?;
+    ports.write_all_at(&[PANICKED], PORT).map_err(failed)
 }
 
 /// Has the kernel panic at once, without an error of its own.

@@ -80,15 +80,17 @@ fn serve() -> anyhow::Result<()> {
     let voice =
         Voice { port: Arc::new(Mutex::new(writing)), is_silent: Arc::new(AtomicBool::new(false)) };
     let mut errand = inside::errand(&mut port).map_err(anyhow::Error::msg)?;
+    let mut stopped_ns = None;
     while let Task::Wait { disks } = &errand.task {
         let ready = inside::make_ready(&errand, disks);
         voice.say(&ready.map_or_else(|error| Message::Failed { error }, |()| Message::Ready));
-        errand = inside::errand(&mut port).map_err(anyhow::Error::msg)?;
+        stopped_ns = inside::stop().map_err(anyhow::Error::msg)?;
+        errand = inside::next_errand(&mut port).map_err(anyhow::Error::msg)?;
         if let Err(error) = inside::go_on(&errand) {
             voice.say(&Message::Failed { error });
         }
     }
-    let hello = Message::Hello { version: guest::VERSION, boot_ns: clock::now_ns() };
+    let hello = Message::Hello { version: guest::VERSION, boot_ns: clock::now_ns(), stopped_ns };
     voice.say(&hello);
     let beating = voice.clone();
     std::thread::spawn(move || {

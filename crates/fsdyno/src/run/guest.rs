@@ -7,6 +7,7 @@ pub mod input;
 mod kernels;
 pub mod readiness;
 mod states;
+mod stopped;
 mod trial;
 mod virtual_time;
 
@@ -32,6 +33,7 @@ use fsdyno_sys::process;
 
 use self::kernels::{KernelParts, Kernels};
 use self::states::States;
+use self::stopped::Stopped;
 use super::progress;
 use crate::{bad_input, paths};
 
@@ -66,6 +68,8 @@ pub struct Guests {
     /// Releases of the kernels, as guests with them told.
     releases: Vec<String>,
     states: States,
+    /// The same in virtual time.
+    stopped: Stopped,
     /// Whether guests in virtual time record the same here, once two have been made for one trial.
     are_exact: OnceLock<bool>,
     /// Whether these two are being made.
@@ -125,6 +129,7 @@ impl Parts {
             modules: vec![Vec::new(); plan.targets.len()],
             releases: Vec::new(),
             states: States::default(),
+            stopped: Stopped::default(),
             are_exact: OnceLock::new(),
             is_checking: AtomicBool::new(false),
             jobs: 1,

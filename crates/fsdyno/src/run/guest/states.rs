@@ -61,11 +61,13 @@ pub(super) struct Started {
     pub warning: Option<Warning>,
     /// How it began, for the record.
     pub start: &'static str,
+    /// Time since its kernel began, in nanoseconds of its own clock; 0 where it has not said so yet.
+    pub boot_ns: u64,
 }
 
 impl Started {
     pub(super) fn booted(machine: Machine) -> Started {
-        Started { machine, warning: None, start: "boot" }
+        Started { machine, warning: None, start: "boot", boot_ns: 0 }
     }
 }
 
@@ -203,7 +205,7 @@ impl Guests {
         Ok(state)
     }
 
-    fn making<'a>(&'a self, spec: &'a Spec, directory: &'a Path) -> Making<'a> {
+    pub(super) fn making<'a>(&'a self, spec: &'a Spec, directory: &'a Path) -> Making<'a> {
         let patience = match spec.accelerator {
             Accelerator::Kvm => KVM_PATIENCE,
             Accelerator::Tcg => BOOT_PATIENCE,
@@ -235,7 +237,9 @@ impl Guests {
             state.ok_or("there is no saved state")?.resume(&making, task)
         };
         let first = match resume(task.clone()) {
-            Ok(machine) => return Ok(Started { machine, warning: None, start: "saved state" }),
+            Ok(machine) => {
+                return Ok(Started { machine, warning: None, start: "saved state", boot_ns: 0 });
+            }
             Err(error) if process::interrupted() => return Err(error),
             Err(error) => error,
         };
@@ -251,7 +255,7 @@ impl Guests {
             advice: "look whether something else writes below --dir; the figures of this trial are whole"
                 .to_owned(),
         };
-        Ok(Started { machine, warning: Some(warning), start })
+        Ok(Started { machine, warning: Some(warning), start, boot_ns: 0 })
     }
 }
 
@@ -274,10 +278,14 @@ fn news(facts: &[SavedStateFacts], elapsed: Duration) -> String {
 }
 
 /// A directory for this user alone that goes with its owner.
-struct Own(PathBuf);
+pub(super) struct Own(PathBuf);
 
 impl Own {
-    fn make(path: PathBuf) -> Result<Own, String> {
+    pub(super) fn path(&self) -> &Path {
+        &self.0
+    }
+
+    pub(super) fn make(path: PathBuf) -> Result<Own, String> {
         let made = fs::DirBuilder::new().mode(0o700).create(&path);
         made.map_err(|error| format!("make {}: {error}", path.display()))?;
         Ok(Own(path))

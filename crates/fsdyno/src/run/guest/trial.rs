@@ -66,7 +66,7 @@ impl Guests {
         let directory = setting.workspace.directory().join(format!("guest-{}", planned.order));
         let mut kept = None;
         let told = match plan.place.virtual_shift() {
-            None => self.live(plan, planned, &directory, progress),
+            None => self.live(plan, planned, &directory, false, progress),
             Some(_) => self.live_until_agreed(plan, planned, &directory, expected, progress),
         };
         match told {
@@ -113,7 +113,7 @@ impl Guests {
         let (mut next, second) = if is_check {
             self.live_beside_another(plan, planned, directory, progress)
         } else {
-            (self.live(plan, planned, directory, progress), None)
+            (self.live(plan, planned, directory, false, progress), None)
         };
         let mut known: Vec<TrialRecord> = second.into_iter().collect();
         let mut count = u32::try_from(known.len()).unwrap_or(0);
@@ -140,7 +140,7 @@ impl Guests {
             known.push(record);
             // What is left of this guest would be in the way of the next.
             let _ = fs::remove_dir_all(directory);
-            next = self.live(plan, planned, directory, progress);
+            next = self.live(plan, planned, directory, true, progress);
         };
         if is_check {
             self.is_checking.store(false, Ordering::Release);
@@ -168,8 +168,8 @@ impl Guests {
     ) -> (Result<TrialRecord, Loss>, Option<TrialRecord>) {
         let beside = directory.with_extension("second");
         let told = thread::scope(|scope| {
-            let second = scope.spawn(|| self.live(plan, planned, &beside, &mut |_, _| ()));
-            let first = self.live(plan, planned, directory, progress);
+            let second = scope.spawn(|| self.live(plan, planned, &beside, true, &mut |_, _| ()));
+            let first = self.live(plan, planned, directory, false, progress);
             let second = second.join().ok().and_then(Result::ok);
             (first, second.filter(|record| record.outcome == Outcome::Completed))
         });
@@ -178,11 +178,13 @@ impl Guests {
         told
     }
 
+    /// Makes the trial in a guest, in virtual time from a state of its own where it `is_apart`.
     fn live(
         &self,
         plan: &Plan,
         planned: &Planned,
         directory: &Path,
+        is_apart: bool,
         progress: &mut dyn FnMut(&str, f64),
     ) -> Result<TrialRecord, Loss> {
         let mut stage = "boot".to_owned();
@@ -191,12 +193,19 @@ impl Guests {
         let spec = fsdyno_guest::qemu::Spec { disks, ..self.spec_of(planned.target_index).clone() };
         let given = errand(plan, planned).map_err(|error| failed("boot", error))?;
         let models = virtual_time::model_names(&given.disks);
-        let (started, mut boot_ns) = (Instant::now(), 0);
+        let started = Instant::now();
         let errand_hash = virtual_time::hash(&given);
         let task = Task::Trial(Box::new(given));
         progress(&stage, 0.0);
-        let begun = self.start(planned.target_index, &spec, directory, task);
-        let Started { mut machine, warning, start } = begun.map_err(Loss::at_start)?;
+        let index = planned.target_index;
+        let begun = match spec.shift {
+            None => self.start(index, &spec, directory, task),
+            Some(_) => {
+                let is_apart = is_apart || !plan.place.saved_state;
+                self.start_stopped(index, &spec, directory, &task, is_apart)
+            }
+        };
+        let Started { mut machine, warning, start, boot_ns } = begun.map_err(Loss::at_start)?;
         let deadline =
             Instant::now() + Duration::from_secs(plan.trial_timeout_s).saturating_add(MARGIN);
         let silence = silence(spec.shift.is_some());
@@ -207,7 +216,6 @@ impl Guests {
                     let error = "the guest speaks another version".to_owned();
                     return Err(failed(&stage, error));
                 }
-                Event::Said(Message::Hello { boot_ns: told, .. }) => boot_ns = told,
                 Event::Said(Message::Progress { stage: reached, done }) => {
                     progress(&reached, done);
                     stage = reached;

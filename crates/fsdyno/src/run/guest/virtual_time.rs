@@ -51,7 +51,7 @@ pub(super) fn bare(errand: TrialErrand) -> TrialErrand {
         phase_timeout_s: plan.phase_timeout_s,
         size_bytes: plan.size_bytes,
         directory: plan.directory,
-        place: Place { kernel: None, ..plan.place },
+        place: Place { kernel: None, saved_state: true, ..plan.place },
         trace: plan.trace,
         yardstick: false,
         targets: targets.collect(),

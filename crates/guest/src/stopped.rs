@@ -1,0 +1,140 @@
+//! Saved states of machines in virtual time. Such a machine has itself stopped at an instruction of its own, so
+//! that its state is always that of this instruction, whenever the host comes to save it.
+//!
+//! One thing depends on the host. Once the processor stands still, QEMU moves the clock on to the next event
+//! (`-icount sleep=off`), unless its other thread has stopped the whole machine before. It moves it once and no
+//! further, so that two states are possible. That thread is asked to give way, which makes the clock move; the
+//! guest says how far it went, so that a state whose clock did not move is known, and made anew.
+
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use fsdyno_model::guest::{self, Errand, Message, Task};
+use fsdyno_sys::process;
+use serde_json::json;
+
+use crate::channel::Channel;
+use crate::machine::Machine;
+use crate::monitor::{self, Monitor};
+use crate::qemu::Spec;
+use crate::saved_state::{self, Making, SavedState};
+use crate::{Result, virtual_time};
+
+/// How often QEMU is asked whether it has taken a state in.
+const TICK: Duration = Duration::from_millis(5);
+/// A clock that went less far went by the instructions of stopping alone.
+const LEAST_MOVE_NS: u64 = 50_000;
+/// Has a machine wait that a word to its device for panics stops.
+const PAUSE: [&str; 2] = ["-action", "panic=pause"];
+/// Has QEMU wait for a state.
+const INCOMING: [&str; 2] = ["-incoming", "defer"];
+
+/// A machine that has gone on, with its errand.
+#[derive(Debug)]
+pub struct GoingOn {
+    /// The machine.
+    pub machine: Machine,
+    /// Time since its kernel began, in nanoseconds of its own clock.
+    pub boot_ns: u64,
+    /// Whether its clock moved while it stood still.
+    pub is_moved: bool,
+}
+
+fn errand(modules: Vec<String>, task: Task) -> Errand {
+    let entropy = virtual_time::ENTROPY.to_vec();
+    Errand { version: guest::VERSION, entropy, unix_ns: None, modules, task }
+}
+
+/// Boots a machine until it finds `disks`, by its own names for them, and has itself stopped; saves its state into
+/// `file`.
+///
+/// # Errors
+/// It does not boot, or its state cannot be saved; no file is left then.
+pub fn save(making: &Making<'_>, disks: Vec<PathBuf>, file: &Path) -> Result<SavedState> {
+    let directory = making.directory;
+    let initramfs = directory.join("initramfs-and-errand");
+    let waiting = errand(Vec::new(), Task::Wait { disks });
+    virtual_time::write_initramfs(&making.spec.initramfs, &initramfs, &waiting)?;
+    virtual_time::write_errand(directory, None)?;
+    let spec = Spec { initramfs, ..making.spec.clone() };
+    let (mut machine, mut monitor) = launch(making, &spec, &PAUSE)?;
+    // Where it is of no avail, the guest tells.
+    let _ = process::give_way(machine.pid(), true);
+    let end = Instant::now() + making.patience;
+    making.hear(&mut machine, end, |message| matches!(message, Message::Ready))?;
+    monitor.hear_of("STOP")?;
+    let _ = process::give_way(machine.pid(), false);
+    let state = saved_state::write(&mut monitor, making, end, file)?;
+    machine.kill();
+    Ok(state)
+}
+
+/// Starts a machine that goes on from a state with an errand, and waits until it has it.
+///
+/// # Errors
+/// The state is gone or damaged, or QEMU does not take it in.
+pub fn resume(
+    state: &SavedState,
+    making: &Making<'_>,
+    modules: Vec<String>,
+    task: Task,
+) -> Result<GoingOn> {
+    virtual_time::write_errand(making.directory, Some(&errand(modules, task)))?;
+    let (mut machine, mut monitor) = launch(making, making.spec, &INCOMING)?;
+    let (socket, its_end) =
+        UnixStream::pair().map_err(|error| format!("make a socket: {error}"))?;
+    let name = saved_state::NAME;
+    monitor.give(name, OwnedFd::from(its_end))?;
+    monitor.ask("migrate-incoming", json!({ "uri": format!("fd:{name}") }))?;
+    let feeding = state.feed(socket)?;
+    match go_on(&mut machine, &mut monitor, making) {
+        Ok((boot_ns, stopped_ns)) => {
+            machine.keep(monitor);
+            let is_moved = stopped_ns.is_some_and(|ns| ns >= LEAST_MOVE_NS);
+            Ok(GoingOn { machine, boot_ns, is_moved })
+        }
+        Err(error) => Err(saved_state::why(machine, feeding, error)),
+    }
+}
+
+/// Waits until the state has been taken in, and has the machine go on; gives its time since its kernel began, and how
+/// far its clock went while it stood still.
+fn go_on(
+    machine: &mut Machine,
+    monitor: &mut Monitor,
+    making: &Making<'_>,
+) -> Result<(u64, Option<u64>)> {
+    let end = Instant::now() + making.patience;
+    while monitor.ask("query-status", json!({}))?["status"] == "inmigrate" {
+        (making.keep_on)()?;
+        if Instant::now() > end {
+            return Err("QEMU did not take in the state of a guest in time".to_owned());
+        }
+        thread::sleep(TICK);
+    }
+    monitor.ask("cont", json!({}))?;
+    let is_hello = |message: &Message| matches!(message, Message::Hello { .. });
+    match making.hear(machine, end, is_hello)? {
+        Message::Hello { boot_ns, stopped_ns, .. } => Ok((boot_ns, stopped_ns)),
+        _ => Ok((0, None)),
+    }
+}
+
+/// Starts QEMU with `more` arguments and a way to speak to it. What lies on the disks is no part of a state.
+fn launch(making: &Making<'_>, spec: &Spec, more: &[&str]) -> Result<(Machine, Monitor)> {
+    let (mut monitor, its_end) = Monitor::pair()?;
+    let channel = Channel::file(making.directory)?;
+    let all: Vec<&str> = monitor::ARGUMENTS.iter().chain(more).copied().collect();
+    let mut machine =
+        Machine::launch(making.front, spec, making.directory, channel, &all, its_end)?;
+    let ready = monitor.ask("qmp_capabilities", json!({})).and_then(|_| {
+        let disks = json!([{ "capability": "x-ignore-shared", "state": true }]);
+        monitor.ask("migrate-set-capabilities", json!({ "capabilities": disks }))
+    });
+    // A QEMU that ended at once has said why.
+    ready.map_err(|error| if error.ends_with("it has ended") { machine.death() } else { error })?;
+    Ok((machine, monitor))
+}
