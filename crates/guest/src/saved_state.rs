@@ -143,11 +143,7 @@ impl SavedState {
 }
 
 /// Why a machine did not go on: what it was given, or else this error.
-pub(crate) fn why(
-    mut machine: Machine,
-    feeding: JoinHandle<Result<()>>,
-    error: String,
-) -> String {
+pub(crate) fn why(mut machine: Machine, feeding: JoinHandle<Result<()>>, error: String) -> String {
     // Also ends the feeding, whose other end is gone then.
     machine.kill();
     let fed = feeding.join().unwrap_or(Ok(()));
@@ -216,7 +212,10 @@ impl Partial {
             match socket.read(&mut buffer) {
                 Ok(0) => return Ok((size_bytes, hasher.digest())),
                 Ok(count) => {
-                    file.write_all(&buffer[..count]).map_err(|error| failed("write", error))?;
+                    file.write_all(&buffer[..count]).map_err(|error| {
+                        let why = failed("write", error);
+                        format!("{why}: the state of a guest takes some 100 MiB below --dir")
+                    })?;
                     hasher.update(&buffer[..count]);
                     size_bytes += count as u64;
                 }

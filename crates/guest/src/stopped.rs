@@ -37,8 +37,6 @@ const INCOMING: [&str; 2] = ["-incoming", "defer"];
 pub struct GoingOn {
     /// The machine.
     pub machine: Machine,
-    /// Time since its kernel began, in nanoseconds of its own clock.
-    pub boot_ns: u64,
     /// Whether its clock moved while it stood still.
     pub is_moved: bool,
 }
@@ -91,22 +89,18 @@ pub fn resume(
     monitor.ask("migrate-incoming", json!({ "uri": format!("fd:{name}") }))?;
     let feeding = state.feed(socket)?;
     match go_on(&mut machine, &mut monitor, making) {
-        Ok((boot_ns, stopped_ns)) => {
+        Ok(stopped_ns) => {
             machine.keep(monitor);
             let is_moved = stopped_ns.is_some_and(|ns| ns >= LEAST_MOVE_NS);
-            Ok(GoingOn { machine, boot_ns, is_moved })
+            Ok(GoingOn { machine, is_moved })
         }
         Err(error) => Err(saved_state::why(machine, feeding, error)),
     }
 }
 
-/// Waits until the state has been taken in, and has the machine go on; gives its time since its kernel began, and how
-/// far its clock went while it stood still.
-fn go_on(
-    machine: &mut Machine,
-    monitor: &mut Monitor,
-    making: &Making<'_>,
-) -> Result<(u64, Option<u64>)> {
+/// Waits until the state has been taken in, and has the machine go on; gives how far its clock went while it stood
+/// still, in nanoseconds.
+fn go_on(machine: &mut Machine, monitor: &mut Monitor, making: &Making<'_>) -> Result<Option<u64>> {
     let end = Instant::now() + making.patience;
     while monitor.ask("query-status", json!({}))?["status"] == "inmigrate" {
         (making.keep_on)()?;
@@ -118,8 +112,8 @@ fn go_on(
     monitor.ask("cont", json!({}))?;
     let is_hello = |message: &Message| matches!(message, Message::Hello { .. });
     match making.hear(machine, end, is_hello)? {
-        Message::Hello { boot_ns, stopped_ns, .. } => Ok((boot_ns, stopped_ns)),
-        _ => Ok((0, None)),
+        Message::Hello { stopped_ns, .. } => Ok(stopped_ns),
+        _ => Ok(None),
     }
 }
 

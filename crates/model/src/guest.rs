@@ -144,8 +144,6 @@ pub enum Message {
     Hello {
         /// [`VERSION`] of the guest.
         version: u32,
-        /// Time since its kernel began, in nanoseconds of its own clock.
-        boot_ns: u64,
         /// In virtual time: how far its clock went while the machine stood still, in nanoseconds.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         stopped_ns: Option<u64>,
@@ -190,9 +188,10 @@ pub struct VirtualTime {
     /// 1, or as many as it took until two had recorded the same, where those of the first had not.
     #[serde(default)]
     pub guests: u32,
-    /// Time of the guest from its start to the end of the trial, in nanoseconds of virtual time.
+    /// Time of the trial in nanoseconds of virtual time.
     pub virtual_ns: u64,
-    /// The same on the host's clock, in nanoseconds. No figure of the trial depends on it.
+    /// Time from the start of its guest to the end of the trial on the host's clock, in nanoseconds. No figure of the
+    /// trial depends on it.
     pub wall_ns: u64,
 }
 

@@ -21,7 +21,7 @@ use fsdyno_model::guest::{
 };
 use fsdyno_model::target::{DeviceSpec, Ground};
 use fsdyno_model::wire;
-use fsdyno_sys::{clock, first_process, process};
+use fsdyno_sys::{first_process, process};
 
 use crate::bad_input;
 use crate::run::schedule::Planned;
@@ -90,7 +90,7 @@ fn serve() -> anyhow::Result<()> {
             voice.say(&Message::Failed { error });
         }
     }
-    let hello = Message::Hello { version: guest::VERSION, boot_ns: clock::now_ns(), stopped_ns };
+    let hello = Message::Hello { version: guest::VERSION, stopped_ns };
     voice.say(&hello);
     let beating = voice.clone();
     std::thread::spawn(move || {

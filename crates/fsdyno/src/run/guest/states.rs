@@ -61,13 +61,13 @@ pub(super) struct Started {
     pub warning: Option<Warning>,
     /// How it began, for the record.
     pub start: &'static str,
-    /// Time since its kernel began, in nanoseconds of its own clock; 0 where it has not said so yet.
-    pub boot_ns: u64,
+    /// When it began, booting or with what was saved.
+    pub since: Instant,
 }
 
 impl Started {
-    pub(super) fn booted(machine: Machine) -> Started {
-        Started { machine, warning: None, start: "boot", boot_ns: 0 }
+    pub(super) fn booted(machine: Machine, since: Instant) -> Started {
+        Started { machine, warning: None, start: "boot", since }
     }
 }
 
@@ -224,12 +224,13 @@ impl Guests {
         directory: &Path,
         task: Task,
     ) -> Result<Started, String> {
+        let since = Instant::now();
         let boot = |task| {
             let modules = self.modules[target_index].clone();
             Machine::start(&self.front, spec, directory, modules, task)
         };
         let Some(index) = self.states.of_target.get(target_index).copied().flatten() else {
-            return boot(task).map(Started::booted);
+            return boot(task).map(|machine| Started::booted(machine, since));
         };
         let making = self.making(spec, directory);
         let resume = |task| {
@@ -238,7 +239,7 @@ impl Guests {
         };
         let first = match resume(task.clone()) {
             Ok(machine) => {
-                return Ok(Started { machine, warning: None, start: "saved state", boot_ns: 0 });
+                return Ok(Started { machine, warning: None, start: "saved state", since });
             }
             Err(error) if process::interrupted() => return Err(error),
             Err(error) => error,
@@ -255,7 +256,7 @@ impl Guests {
             advice: "look whether something else writes below --dir; the figures of this trial are whole"
                 .to_owned(),
         };
-        Ok(Started { machine, warning: Some(warning), start, boot_ns: 0 })
+        Ok(Started { machine, warning: Some(warning), start, since })
     }
 }
 

@@ -5,6 +5,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
 use fsdyno_guest::qemu::Spec;
 use fsdyno_guest::saved_state::SavedState;
@@ -80,6 +81,7 @@ impl Guests {
         loop {
             let state = self.state_of(&kind)?;
             let modules = self.modules[target_index].clone();
+            let since = Instant::now();
             let begun = stopped::resume(&state, &making, modules, task.clone());
             if is_apart {
                 // What stays goes with the guest's directory.
@@ -87,9 +89,8 @@ impl Guests {
             }
             match begun {
                 Ok(on) if on.is_moved || count == MOST_STATES => {
-                    let start = "saved state";
-                    let (machine, boot_ns) = (on.machine, on.boot_ns);
-                    return Ok(Started { machine, warning: None, start, boot_ns });
+                    let (machine, start) = (on.machine, "saved state");
+                    return Ok(Started { machine, warning: None, start, since });
                 }
                 Err(error) if count == MOST_STATES || process::interrupted() => return Err(error),
                 _ => {}

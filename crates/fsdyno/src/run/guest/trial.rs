@@ -193,19 +193,15 @@ impl Guests {
         let spec = fsdyno_guest::qemu::Spec { disks, ..self.spec_of(planned.target_index).clone() };
         let given = errand(plan, planned).map_err(|error| failed("boot", error))?;
         let models = virtual_time::model_names(&given.disks);
-        let started = Instant::now();
         let errand_hash = virtual_time::hash(&given);
         let task = Task::Trial(Box::new(given));
         progress(&stage, 0.0);
-        let index = planned.target_index;
+        let is_apart = is_apart || !plan.place.saved_state;
         let begun = match spec.shift {
-            None => self.start(index, &spec, directory, task),
-            Some(_) => {
-                let is_apart = is_apart || !plan.place.saved_state;
-                self.start_stopped(index, &spec, directory, &task, is_apart)
-            }
+            None => self.start(planned.target_index, &spec, directory, task),
+            Some(_) => self.start_stopped(planned.target_index, &spec, directory, &task, is_apart),
         };
-        let Started { mut machine, warning, start, boot_ns } = begun.map_err(Loss::at_start)?;
+        let Started { mut machine, warning, start, since } = begun.map_err(Loss::at_start)?;
         let deadline =
             Instant::now() + Duration::from_secs(plan.trial_timeout_s).saturating_add(MARGIN);
         let silence = silence(spec.shift.is_some());
@@ -225,8 +221,8 @@ impl Guests {
                     machine.finish();
                     let mut record = TrialRecord { activity, ..*record };
                     if spec.shift.is_some() {
-                        let times = virtual_time::Times { boot_ns, wall: started.elapsed() };
-                        virtual_time::receive(&mut record, errand_hash, times, plan, planned);
+                        let wall = since.elapsed();
+                        virtual_time::receive(&mut record, errand_hash, wall, plan, planned);
                     }
                     let mut record = with_disk_facts(record, models, plan.place.is_uml());
                     if spec.shift.is_none() {

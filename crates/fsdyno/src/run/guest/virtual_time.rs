@@ -25,14 +25,6 @@ pub(super) const MOST_GUESTS: u32 = 6;
 /// What targets are called in guests.
 const LABEL: &str = "target";
 
-/// How long a trial took.
-pub(super) struct Times {
-    /// Until the guest's first word, in nanoseconds of its own clock.
-    pub(super) boot_ns: u64,
-    /// On the host.
-    pub(super) wall: Duration,
-}
-
 /// An errand without what is no matter of the trial.
 pub(super) fn bare(errand: TrialErrand) -> TrialErrand {
     let TrialErrand {
@@ -136,17 +128,17 @@ pub(super) fn hash(value: &impl Serialize) -> String {
     fsdyno_guest::hash(&serde_json::to_vec(value).unwrap_or_default())
 }
 
-/// Completes the record of a guest by what it was not told.
+/// Completes the record of a guest, which took `wall` of the host's time, by what it was not told.
 pub(super) fn receive(
     record: &mut TrialRecord,
     errand_hash: String,
-    times: Times,
+    wall: Duration,
     plan: &Plan,
     planned: &Planned,
 ) {
     let record_hash = hash(&(&*record, &record.activity));
-    let wall_ns = u64::try_from(times.wall.as_nanos()).unwrap_or(u64::MAX);
-    let virtual_ns = times.boot_ns.saturating_add(record.elapsed_ns.unwrap_or(0));
+    let wall_ns = u64::try_from(wall.as_nanos()).unwrap_or(u64::MAX);
+    let virtual_ns = record.elapsed_ns.unwrap_or(0);
     record.virtual_time =
         Some(VirtualTime { errand_hash, record_hash, guests: 1, virtual_ns, wall_ns });
     let own = planned.record(plan, record.outcome.clone());
