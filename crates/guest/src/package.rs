@@ -9,13 +9,14 @@ use std::path::{Component, Path, PathBuf};
 use crate::{Result, hash, read, rpm};
 
 /// Parts of the tree of modules that no guest needs: hundreds of megabytes.
-const KEPT: [&str; 11] = [
+const KEPT: [&str; 12] = [
     "arch",
     "block",
     "crypto",
     "drivers/acpi/nfit",
     "drivers/block",
     "drivers/char",
+    "drivers/firmware",
     "drivers/md",
     "drivers/nvdimm",
     "drivers/virtio",
@@ -25,7 +26,7 @@ const KEPT: [&str; 11] = [
 
 /// How the directories of unpacked packages begin. What is kept of a package is part of the name, so that
 /// what an older version left is not taken.
-const ROOT: &str = "package-3-";
+const ROOT: &str = "package-4-";
 /// In such a directory, the name of the package's file.
 const NAME: &str = "package";
 /// How the package with the image, and those with its modules, are called where they are several: their names

@@ -4,7 +4,9 @@
 //! For virtual machines whose clock is the count of their instructions. An emulator that is told to halt moves
 //! that clock on by itself, from another thread, and not to the same instruction each time; one whose processor
 //! goes on counting has nothing to move. What the loop consists of costs such an emulator next to nothing:
-//! instructions that do nothing, which are translated to nothing and only counted.
+//! instructions that do nothing, which are translated to nothing and only counted. It shares the memory of the
+//! process that starts it: an emulator forgets translations of addresses whenever the processor goes to another
+//! memory, and so need not between the loop and who waits for the next event.
 
 use std::fs;
 use std::process::Command;
@@ -81,7 +83,7 @@ pub fn start() -> Result<()> {
         SysError::new("clone", "the loop of an idle processor", Errno::from_raw_os_error(errno))
     })?;
     STARTED.store(pid, Ordering::Relaxed);
-    // It holds no memory of its own. Where that cannot be said, it is the first to be killed for want of memory.
+    // Its memory is another's: killing it frees none. Where that cannot be said, it may be killed for want of memory.
     let _ = fs::write(format!("/proc/{pid}/oom_score_adj"), "-1000");
     Ok(())
 }
