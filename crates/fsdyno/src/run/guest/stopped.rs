@@ -93,7 +93,8 @@ impl Guests {
                     return Ok(Started { machine, warning: None, start, since });
                 }
                 Err(error) if count == MOST_STATES || process::interrupted() => return Err(error),
-                _ => {}
+                // Its machine ends here, before its disks are others.
+                of_no_use => drop(of_no_use),
             }
             count += 1;
             let mut known = lock(&kind.state);
