@@ -38,7 +38,7 @@ pub struct GoingOn {
     /// The machine.
     pub machine: Machine,
     /// Whether its clock moved while it stood still.
-    pub is_moved: bool,
+    pub has_clock_moved: bool,
 }
 
 fn errand(modules: Vec<String>, task: Task) -> Errand {
@@ -91,8 +91,8 @@ pub fn resume(
     match go_on(&mut machine, &mut monitor, making) {
         Ok(stopped_ns) => {
             machine.keep(monitor);
-            let is_moved = stopped_ns.is_some_and(|ns| ns >= LEAST_MOVE_NS);
-            Ok(GoingOn { machine, is_moved })
+            let has_clock_moved = stopped_ns.is_some_and(|ns| ns >= LEAST_MOVE_NS);
+            Ok(GoingOn { machine, has_clock_moved })
         }
         Err(error) => Err(saved_state::why(machine, feeding, error)),
     }

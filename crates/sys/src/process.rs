@@ -68,8 +68,7 @@ pub fn give_way(pid: u32, does: bool) -> Result<()> {
     match unsafe { libc::sched_setscheduler(pid.cast_signed(), policy, &raw const none) } {
         0 => Ok(()),
         _ => {
-            let errno = io::Error::last_os_error().raw_os_error().unwrap_or(0);
-            let errno = Errno::from_raw_os_error(errno);
+            let errno = Errno::from_io_error(&io::Error::last_os_error()).unwrap_or(Errno::IO);
             Err(SysError::new("sched_setscheduler", format!("process {pid}"), errno))
         }
     }

@@ -88,7 +88,7 @@ impl Guests {
                 let _ = fs::remove_file(&kind.file);
             }
             match begun {
-                Ok(on) if on.is_moved || count == MOST_STATES => {
+                Ok(on) if on.has_clock_moved || count == MOST_STATES => {
                     let (machine, start) = (on.machine, "saved state");
                     return Ok(Started { machine, warning: None, start, since });
                 }
