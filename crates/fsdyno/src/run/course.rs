@@ -15,7 +15,7 @@ use fsdyno_sys::process;
 use super::calibration::Calibration;
 use super::crew::{Crew, Told};
 use super::explain::Explain;
-use super::guest::Guests;
+use super::guest::{Guests, Proof};
 use super::progress::{Bounds, Progress, Step};
 use super::schedule::Planned;
 use super::stopping::Stopping;
@@ -240,7 +240,9 @@ fn one_trial(
         readings.before(planned)
     });
     let (mut record, leftover) = match guests {
-        Some((guests, consoles)) => guests.execute(setting, planned, consoles, None, tell),
+        Some((guests, consoles)) => {
+            guests.execute(setting, planned, consoles, Proof::AnotherTrial, tell)
+        }
         None => trial::execute(setting, planned, tell),
     };
     record.yardstick = before.map(|before| Yardstick { before, after: None });

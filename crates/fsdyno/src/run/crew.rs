@@ -11,7 +11,7 @@ use fsdyno_model::plan::Plan;
 use fsdyno_model::record::TrialRecord;
 use fsdyno_sys::{file, kernel};
 
-use super::guest::{Guests, input};
+use super::guest::{Guests, Proof, input};
 use super::schedule::Planned;
 use super::trial::Setting;
 use crate::bad_input;
@@ -102,8 +102,7 @@ impl<'scope, 'env> Crew<'scope, 'env> {
 
     /// The first trial of a run is made by two at once.
     fn guests_of(&self, is_expected: bool) -> usize {
-        let is_first = !is_expected && !self.guests.is_checked();
-        if is_first && self.running.iter().all(|running| running.guests == 1) { 2 } else { 1 }
+        if !is_expected && self.guests.needs_check() { 2 } else { 1 }
     }
 
     /// Those that are being made.
@@ -120,14 +119,15 @@ impl<'scope, 'env> Crew<'scope, 'env> {
     ) {
         let (setting, guests, consoles) = (self.setting, self.guests, self.consoles);
         let sender = self.sender.clone();
-        let count = self.guests_of(expected.is_some());
+        // Begun here, in the order of the trials, whichever thread is the first.
+        let proof = expected.map_or_else(|| guests.proof(), Proof::Record);
+        let count = if matches!(proof, Proof::SecondGuest(_)) { 2 } else { 1 };
         let thread = self.scope.spawn(move || {
             // Nobody listens any more where the run has failed.
             let mut tell = |stage: &str, done| {
                 let _ = sender.send(Told::At { index, stage: stage.to_owned(), done });
             };
-            let (record, leftover) =
-                guests.execute(setting, planned, consoles, expected, &mut tell);
+            let (record, leftover) = guests.execute(setting, planned, consoles, proof, &mut tell);
             let _ = sender.send(Told::Ended { index, record: Box::new(record), leftover });
         });
         self.running.push(Running { index, planned, guests: count, thread });

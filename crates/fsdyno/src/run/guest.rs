@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use fsdyno_guest::front::Front;
@@ -27,7 +27,7 @@ use fsdyno_model::environment::Environment;
 use fsdyno_model::guest::{self, GuestFacts, GuestKernel, Message, Task};
 use fsdyno_model::place::{Accelerator, Clock, Measured, Where};
 use fsdyno_model::plan::Plan;
-use fsdyno_model::record::Warning;
+use fsdyno_model::record::{TrialRecord, Warning};
 use fsdyno_model::target::TargetSpec;
 use fsdyno_sys::process;
 
@@ -80,6 +80,25 @@ pub struct Guests {
     pub environment: Environment,
     /// What the run has to tell of them.
     pub warning: Option<Warning>,
+}
+
+/// What shows that the record of a guest in virtual time is right.
+pub enum Proof<'a> {
+    /// The record of another run, which is the same.
+    Record(&'a TrialRecord),
+    /// That of a second guest beside it.
+    SecondGuest(Check<'a>),
+    /// That two guests have recorded the same of another trial of the run.
+    AnotherTrial,
+}
+
+/// Lasts as long as two guests are made at once to see whether they record the same here.
+pub struct Check<'a>(&'a AtomicBool);
+
+impl Drop for Check<'_> {
+    fn drop(&mut self) {
+        self.0.store(false, Ordering::Release);
+    }
 }
 
 /// Finds QEMU or User-Mode Linux, the kernels and their modules.
@@ -237,9 +256,18 @@ impl Guests {
         &self.specs[self.kernel_of[target_index]]
     }
 
-    /// Whether it is known that guests in virtual time record the same here, or that they do not.
-    pub fn is_checked(&self) -> bool {
-        self.are_exact.get().is_some()
+    /// Whether the next trial has to show if guests in virtual time record the same here.
+    pub fn needs_check(&self) -> bool {
+        self.jobs > 1 && self.are_exact.get().is_none() && !self.is_checking.load(Ordering::Acquire)
+    }
+
+    /// What shows that the next trial's record is right: where that is not known, it is the one that shows it.
+    pub fn proof(&self) -> Proof<'_> {
+        if self.needs_check() && !self.is_checking.swap(true, Ordering::AcqRel) {
+            Proof::SecondGuest(Check(&self.is_checking))
+        } else {
+            Proof::AnotherTrial
+        }
     }
 
     /// Release of a target's kernel.

@@ -21,7 +21,7 @@ use fsdyno_model::units::human_bytes;
 use fsdyno_sys::{clock, file, process};
 
 use super::states::Started;
-use super::{Guests, TICK, input, readiness, virtual_time};
+use super::{Guests, Proof, TICK, input, readiness, virtual_time};
 use crate::run::schedule::Planned;
 use crate::run::trial::Setting;
 
@@ -49,14 +49,14 @@ enum Loss {
 }
 
 impl Guests {
-    /// Runs one trial; as [`crate::run::trial::execute`]. In virtual time the first record of a run counts once two
-    /// guests have made it, or one where it is `expected`.
+    /// Runs one trial; as [`crate::run::trial::execute`]. In virtual time its record counts once it has this
+    /// `proof`.
     pub fn execute(
         &self,
         setting: &Setting<'_>,
         planned: &Planned,
         console_directory: &Path,
-        expected: Option<&TrialRecord>,
+        proof: Proof<'_>,
         progress: &mut dyn FnMut(&str, f64),
     ) -> (TrialRecord, Option<String>) {
         let plan = setting.plan;
@@ -67,7 +67,7 @@ impl Guests {
         let mut kept = None;
         let told = match plan.place.virtual_shift() {
             None => self.live(plan, planned, &directory, false, progress),
-            Some(_) => self.live_until_agreed(plan, planned, &directory, expected, progress),
+            Some(_) => self.live_until_agreed(plan, planned, &directory, proof, progress),
         };
         match told {
             Ok(told) => record = told,
@@ -103,55 +103,46 @@ impl Guests {
         plan: &Plan,
         planned: &Planned,
         directory: &Path,
-        expected: Option<&TrialRecord>,
+        proof: Proof<'_>,
         progress: &mut dyn FnMut(&str, f64),
     ) -> Result<TrialRecord, Loss> {
-        let is_check = expected.is_none()
-            && self.jobs > 1
-            && !self.is_checked()
-            && !self.is_checking.swap(true, Ordering::AcqRel);
-        let (mut next, second) = if is_check {
-            self.live_beside_another(plan, planned, directory, progress)
-        } else {
-            (self.live(plan, planned, directory, false, progress), None)
+        let (mut next, second) = match proof {
+            Proof::SecondGuest(_) => self.live_beside_another(plan, planned, directory, progress),
+            _ => (self.live(plan, planned, directory, false, progress), None),
         };
         let mut known: Vec<TrialRecord> = second.into_iter().collect();
         let mut count = u32::try_from(known.len()).unwrap_or(0);
-        known.extend(expected.cloned());
-        let told = loop {
-            let mut record = match next {
-                Ok(record) => record,
-                Err(loss) => break Err(loss),
-            };
+        if let Proof::Record(record) = proof {
+            known.push(record.clone());
+        }
+        let is_reproduced = matches!(proof, Proof::Record(_));
+        loop {
+            let mut record = next?;
             count += 1;
-            if !is_check && expected.is_none() {
+            if matches!(proof, Proof::AnotherTrial) {
                 self.wait_for_check();
             }
             let is_last = count == virtual_time::MOST_GUESTS;
-            let is_exact = expected.is_none() && self.are_exact.get() == Some(&true);
+            let is_exact = !is_reproduced && self.are_exact.get() == Some(&true);
             let is_agreed = is_exact || known.iter().any(|it| virtual_time::are_same(it, &record));
             if is_agreed || is_last || record.outcome != Outcome::Completed {
-                if expected.is_none() && record.outcome == Outcome::Completed {
+                if !is_reproduced && record.outcome == Outcome::Completed {
                     self.are_exact.get_or_init(|| is_agreed && count == 2);
                 }
                 virtual_time::settle(&mut record, count, is_agreed);
-                break Ok(record);
+                return Ok(record);
             }
             known.push(record);
             // What is left of this guest would be in the way of the next.
             let _ = fs::remove_dir_all(directory);
             next = self.live(plan, planned, directory, true, progress);
-        };
-        if is_check {
-            self.is_checking.store(false, Ordering::Release);
         }
-        told
     }
 
     /// Waits until it is known whether guests record the same here, as long as another trial finds that out.
     fn wait_for_check(&self) {
         while self.is_checking.load(Ordering::Acquire)
-            && !self.is_checked()
+            && self.are_exact.get().is_none()
             && !process::interrupted()
         {
             thread::sleep(TICK);
