@@ -19,6 +19,7 @@
 //! | [`front`] | what carries a guest out: one of the two |
 //! | [`machine`] | a guest that runs: what it says, and how it ended |
 //! | [`saved_state`] | guests that go on where a booted one waited |
+//! | `memory_file` | what of their memory they share |
 //! | [`stopped`] | the same in virtual time, at an instruction |
 //! | [`monitor`] | what QEMU itself is told while it runs |
 //! | [`console`] | what the kernel of the guest said last |
@@ -41,6 +42,7 @@ pub mod inside;
 pub mod kernel;
 pub mod libraries;
 pub mod machine;
+mod memory_file;
 pub mod modules;
 pub mod monitor;
 pub mod package;

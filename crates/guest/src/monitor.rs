@@ -1,7 +1,7 @@
 //! What QEMU itself is told while it runs: its machine protocol (QMP), lines of JSON over a socket that is
 //! its standard output, which it needs for nothing else. What is asked of it is left to the caller.
 
-use std::io::{BufRead as _, BufReader, Write as _};
+use std::io::{BufRead as _, BufReader, ErrorKind, Write as _};
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::process::Stdio;
@@ -45,7 +45,7 @@ impl Monitor {
     /// It refuses, says nothing, or has ended.
     pub fn ask(&mut self, command: &str, arguments: Value) -> Result<Value> {
         let line = line(command, arguments);
-        self.socket.write_all(&line).map_err(|error| failed(command, &error.to_string()))?;
+        self.socket.write_all(&line).map_err(|error| failed(command, &why(&error)))?;
         self.answer(command)
     }
 
@@ -81,7 +81,7 @@ impl Monitor {
         loop {
             let mut line = String::new();
             let count = self.lines.read_line(&mut line);
-            match count.map_err(|error| failed(command, &error.to_string()))? {
+            match count.map_err(|error| failed(command, &why(&error)))? {
                 0 => return Err(failed(command, "it has ended")),
                 _ => match answer(&line) {
                     Some(answer) => return answer.map_err(|error| failed(command, &error)),
@@ -90,6 +90,14 @@ impl Monitor {
                 },
             }
         }
+    }
+}
+
+/// What an error of the socket means.
+fn why(error: &std::io::Error) -> String {
+    match error.kind() {
+        ErrorKind::ConnectionReset | ErrorKind::BrokenPipe => "it has ended".to_owned(),
+        _ => error.to_string(),
     }
 }
 

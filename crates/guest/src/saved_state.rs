@@ -13,30 +13,36 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
+use std::sync::mpsc::{self, Sender};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use fsdyno_model::guest::{self, Message, Task};
+use fsdyno_model::place::Accelerator;
 use serde_json::json;
 use xxhash_rust::xxh3::Xxh3Default;
 
-use crate::Result;
+use crate::channel::Channel;
 use crate::front::Front;
 use crate::machine::{Event, Machine};
+use crate::memory_file::MemoryFile;
 use crate::monitor::{self, Monitor};
 use crate::qemu::Spec;
+use crate::{Result, memory_file};
 
 /// Unit of reading and writing a state.
 const CHUNK_BYTES: usize = 1 << 20;
 /// How often it is looked whether to go on waiting.
 const TICK: Duration = Duration::from_millis(50);
+/// A disk of the host with less than this free is full: memory grows in pages.
+const FULL_BYTES: u64 = 1 << 20;
 /// Bytes a second and milliseconds: as much as there is, since the guest does nothing meanwhile.
 const MOST_BANDWIDTH: u64 = 1 << 40;
 const MOST_DOWNTIME_MS: u64 = 60_000;
 /// The name by which QEMU knows the socket that it writes its state to.
-pub(crate) const NAME: &str = "state";
-/// Arguments that have QEMU take in a state from its standard output, which it needs for nothing else.
-const INCOMING: [&str; 2] = ["-incoming", "fd:1"];
+const NAME: &str = "state";
+/// Has QEMU wait for a state.
+pub(crate) const INCOMING: [&str; 2] = ["-incoming", "defer"];
 
 /// What a guest is made with.
 #[derive(Debug, Clone, Copy)]
@@ -57,9 +63,19 @@ pub struct Making<'a> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SavedState {
     path: PathBuf,
-    /// Its size in bytes.
-    pub size_bytes: u64,
+    bytes: u64,
     hash: u64,
+    /// Where it has no part in the file.
+    memory: Option<MemoryFile>,
+}
+
+/// Memory in a file that lies beside the state.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Memory<'a> {
+    /// That of a machine whose state is to be saved into this file.
+    Saved(&'a Path),
+    /// That of a machine that goes on from this state.
+    Of(&'a SavedState),
 }
 
 /// Boots a guest that loads `modules`, in order, and finds `disks`, by its own names for them; saves its state
@@ -73,19 +89,20 @@ pub fn save(
     disks: Vec<PathBuf>,
     file: &Path,
 ) -> Result<SavedState> {
-    let (mut monitor, its_end) = Monitor::pair()?;
-    let mut machine = making.start(&monitor::ARGUMENTS, its_end)?;
-    machine.tell(modules, Task::Wait { disks })?;
-    let end = Instant::now() + making.patience;
-    making.hear(&mut machine, end, |message| matches!(message, Message::Ready))?;
-    monitor.ask("qmp_capabilities", json!({}))?;
-    let state = write(&mut monitor, making, end, file)?;
-    machine.kill();
-    Ok(state)
+    let saved = || {
+        let (mut machine, mut monitor) =
+            making.launch(making.spec, Channel::socket()?, Memory::Saved(file), &[])?;
+        machine.tell(modules, Task::Wait { disks })?;
+        let end = Instant::now() + making.patience;
+        making.hear(&mut machine, end, |message| matches!(message, Message::Ready))?;
+        write(machine, &mut monitor, making, end, file)
+    };
+    saved().map_err(|error| unsaved(making.spec, file, error))
 }
 
-/// Has QEMU write the state of its machine, which waits or is stopped, into `file`.
+/// Has QEMU write the state of its machine, which waits or is stopped, into `file`; then it is gone.
 pub(crate) fn write(
+    mut machine: Machine,
     monitor: &mut Monitor,
     making: &Making<'_>,
     end: Instant,
@@ -98,21 +115,62 @@ pub(crate) fn write(
     monitor.give(NAME, OwnedFd::from(its_end))?;
     monitor.ask("migrate", json!({ "uri": format!("fd:{NAME}") }))?;
     let partial = Partial(file.with_extension("partial"));
-    let (size_bytes, hash) = partial.take(socket, making, end)?;
+    let (bytes, hash) = partial.take(socket, making, end)?;
     let told = monitor.ask("query-migrate", json!({}))?;
     if told["status"] != "completed" {
         let why = told["error-desc"].as_str().unwrap_or("it does not say why");
         return Err(format!("QEMU did not save the state of a guest: {why}"));
     }
+    machine.kill();
+    let memory = memory_path(making.spec, file).map(|path| MemoryFile::of(&path)).transpose()?;
     fs::rename(&partial.0, file).map_err(|error| format!("make {}: {error}", file.display()))?;
-    Ok(SavedState { path: file.to_owned(), size_bytes, hash })
+    Ok(SavedState { path: file.to_owned(), bytes, hash, memory })
+}
+
+/// Why the state of a machine was not written into `file`; removes its memory.
+pub(crate) fn unsaved(spec: &Spec, file: &Path, mut error: String) -> String {
+    let directory = file.parent().unwrap_or(file);
+    let space = fsdyno_sys::file::free_space(directory);
+    if space.is_ok_and(|space| space.available < FULL_BYTES) {
+        let shown = directory.display();
+        error.push_str(&format!(
+            "; {shown} is full: the state of a guest takes 200 MiB there, at most as much as the guest has memory: \
+             make room, or choose another --dir"
+        ));
+    }
+    if let Some(path) = memory_path(spec, file) {
+        // What stays goes with the directory that it is in.
+        let _ = fs::remove_file(path);
+    }
+    error
+}
+
+/// Where the memory of a machine lies whose state is in `file`.
+fn memory_path(spec: &Spec, file: &Path) -> Option<PathBuf> {
+    (spec.accelerator == Accelerator::Tcg).then(|| file.with_extension("memory"))
 }
 
 impl SavedState {
-    /// Its XXH3, in hexadecimal digits.
+    /// XXH3 of it and of the memory beside it, in hexadecimal digits.
     #[must_use]
     pub fn hash(&self) -> String {
-        format!("{:016x}", self.hash)
+        let memory = self.memory.as_ref().map_or(0, MemoryFile::hash);
+        crate::hash(&[self.hash.to_le_bytes(), memory.to_le_bytes()].concat())
+    }
+
+    /// What it takes of its disk, with the memory beside it.
+    #[must_use]
+    pub fn size_bytes(&self) -> u64 {
+        self.bytes + self.memory.as_ref().map_or(0, |memory| memory.taken_bytes)
+    }
+
+    /// Removes its files; machines that go on from it keep theirs.
+    pub fn remove(&self) {
+        // What stays goes with the directory that it is in.
+        let _ = fs::remove_file(&self.path);
+        if let Some(memory) = &self.memory {
+            let _ = fs::remove_file(memory.path());
+        }
     }
 
     /// Starts a guest that goes on from here with an errand, and waits until it has it.
@@ -120,39 +178,104 @@ impl SavedState {
     /// # Errors
     /// The state is gone or damaged, or QEMU does not take it in.
     pub fn resume(&self, making: &Making<'_>, task: Task) -> Result<Machine> {
-        let failed = |error| format!("make a socket: {error}");
-        let (socket, its_end) = UnixStream::pair().map_err(failed)?;
-        let mut machine = making.start(&INCOMING, Stdio::from(OwnedFd::from(its_end)))?;
-        let feeding = self.feed(socket)?;
+        let feeding = self.feeding()?;
+        let (mut machine, mut monitor) =
+            making.launch(making.spec, Channel::socket()?, Memory::Of(self), &INCOMING)?;
+        feeding.begin(&mut monitor)?;
         machine.tell(Vec::new(), task)?;
         let end = Instant::now() + making.patience;
         let is_hello = |message: &Message| matches!(message, Message::Hello { .. });
         match making.hear(&mut machine, end, is_hello) {
-            Ok(_) => Ok(machine),
-            Err(error) => Err(why(machine, feeding, error)),
+            Ok(_) => {
+                machine.keep(monitor);
+                Ok(machine)
+            }
+            Err(error) => Err(feeding.why(machine, error)),
         }
     }
 
-    /// Writes the state to where QEMU takes it in, beside what else is done.
-    pub(crate) fn feed(&self, mut socket: UnixStream) -> Result<JoinHandle<Result<()>>> {
+    /// Begins to look whether it is what was saved, beside what else is done.
+    pub(crate) fn feeding(&self) -> Result<Feeding> {
         let failed = |error| format!("open {}: {error}", self.path.display());
         let mut file = File::open(&self.path).map_err(failed)?;
         let own = self.clone();
-        Ok(thread::spawn(move || pour(&mut file, &mut socket, &own)))
+        let (sockets, awaited) = mpsc::channel::<UnixStream>();
+        let thread = thread::spawn(move || {
+            own.memory.as_ref().map_or(Ok(()), MemoryFile::check)?;
+            // None comes where QEMU does not start.
+            awaited.recv().map_or(Ok(()), |mut socket| pour(&mut file, &mut socket, &own))
+        });
+        Ok(Feeding { sockets, thread })
     }
 }
 
-/// Why a machine did not go on: what it was given, or else this error.
-pub(crate) fn why(mut machine: Machine, feeding: JoinHandle<Result<()>>, error: String) -> String {
-    // Also ends the feeding, whose other end is gone then.
-    machine.kill();
-    let fed = feeding.join().unwrap_or(Ok(()));
-    fed.err().unwrap_or(error)
+/// A state that is being given to QEMU.
+pub(crate) struct Feeding {
+    sockets: Sender<UnixStream>,
+    thread: JoinHandle<Result<()>>,
+}
+
+impl Feeding {
+    /// Has QEMU take it in.
+    pub(crate) fn begin(&self, monitor: &mut Monitor) -> Result<()> {
+        let (socket, its_end) =
+            UnixStream::pair().map_err(|error| format!("make a socket: {error}"))?;
+        monitor.give(NAME, OwnedFd::from(its_end))?;
+        monitor.ask("migrate-incoming", json!({ "uri": format!("fd:{NAME}") }))?;
+        // A thread that has ended has found the state damaged, and the other end is closed then.
+        let _ = self.sockets.send(socket);
+        Ok(())
+    }
+
+    /// Why a machine did not go on: what it was given, or else this error.
+    pub(crate) fn why(self, mut machine: Machine, error: String) -> String {
+        // Also ends the thread, whose other end is gone then.
+        machine.kill();
+        drop(self.sockets);
+        let fed = self.thread.join().unwrap_or(Ok(()));
+        fed.err().unwrap_or(error)
+    }
 }
 
 impl Making<'_> {
-    fn start(&self, more: &[&str], stdout: Stdio) -> Result<Machine> {
-        Machine::waiting(self.front, self.spec, self.directory, more, stdout)
+    /// Starts a machine of which QEMU tells through the monitor, with `more` arguments. What lies on the disks, and
+    /// in a file of its memory, is no part of its state.
+    pub(crate) fn launch(
+        &self,
+        spec: &Spec,
+        channel: (Channel, Stdio),
+        memory: Memory<'_>,
+        more: &[&str],
+    ) -> Result<(Machine, Monitor)> {
+        let (mut monitor, its_end) = Monitor::pair()?;
+        let bytes = spec.all_memory_bytes();
+        let of_memory = match memory {
+            Memory::Saved(file) => match memory_path(spec, file) {
+                None => Vec::new(),
+                Some(path) => {
+                    memory_file::create(&path, bytes)?;
+                    memory_file::arguments(&path, bytes, false).to_vec()
+                }
+            },
+            Memory::Of(state) => {
+                let file = state.memory.as_ref();
+                file.map_or(Vec::new(), |it| memory_file::arguments(it.path(), bytes, true).into())
+            }
+        };
+        let of_memory = of_memory.iter().map(String::as_str);
+        let all: Vec<&str> =
+            monitor::ARGUMENTS.into_iter().chain(more.iter().copied()).chain(of_memory).collect();
+        let mut machine =
+            Machine::launch(self.front, spec, self.directory, channel, &all, its_end)?;
+        let ready = monitor.ask("qmp_capabilities", json!({})).and_then(|_| {
+            let shared = json!([{ "capability": "x-ignore-shared", "state": true }]);
+            monitor.ask("migrate-set-capabilities", json!({ "capabilities": shared }))
+        });
+        // A QEMU that ended at once has said why.
+        ready.map_err(
+            |error| if error.ends_with("it has ended") { machine.death() } else { error },
+        )?;
+        Ok((machine, monitor))
     }
 
     /// Waits until the guest has said something; gives that.
@@ -212,10 +335,7 @@ impl Partial {
             match socket.read(&mut buffer) {
                 Ok(0) => return Ok((size_bytes, hasher.digest())),
                 Ok(count) => {
-                    file.write_all(&buffer[..count]).map_err(|error| {
-                        let why = failed("write", error);
-                        format!("{why}: the state of a guest takes some 100 MiB below --dir")
-                    })?;
+                    file.write_all(&buffer[..count]).map_err(|error| failed("write", error))?;
                     hasher.update(&buffer[..count]);
                     size_bytes += count as u64;
                 }
@@ -241,7 +361,7 @@ fn pour(from: &mut impl Read, to: &mut impl Write, state: &SavedState) -> Result
     let shown = state.path.display();
     let mut hasher = Xxh3Default::new();
     let mut buffer = vec![0; CHUNK_BYTES];
-    let mut left = state.size_bytes;
+    let mut left = state.bytes;
     while left > 0 {
         let odd = usize::try_from(left % CHUNK_BYTES as u64).unwrap_or(0);
         let length = if odd == 0 { CHUNK_BYTES } else { odd };
@@ -268,7 +388,7 @@ mod tests {
 
     fn state(bytes: &[u8]) -> SavedState {
         let hash = xxhash_rust::xxh3::xxh3_64(bytes);
-        SavedState { path: PathBuf::from("/s"), size_bytes: bytes.len() as u64, hash }
+        SavedState { path: PathBuf::from("/s"), bytes: bytes.len() as u64, hash, memory: None }
     }
 
     #[test]

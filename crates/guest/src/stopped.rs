@@ -6,8 +6,6 @@
 //! further, so that two states are possible. That thread is asked to give way, which makes the clock move; the
 //! guest says how far it went, so that a state whose clock did not move is known, and made anew.
 
-use std::os::fd::OwnedFd;
-use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -18,9 +16,9 @@ use serde_json::json;
 
 use crate::channel::Channel;
 use crate::machine::Machine;
-use crate::monitor::{self, Monitor};
+use crate::monitor::Monitor;
 use crate::qemu::Spec;
-use crate::saved_state::{self, Making, SavedState};
+use crate::saved_state::{self, INCOMING, Making, Memory, SavedState};
 use crate::{Result, virtual_time};
 
 /// How often QEMU is asked whether it has taken a state in.
@@ -29,8 +27,6 @@ const TICK: Duration = Duration::from_millis(5);
 const LEAST_MOVE_NS: u64 = 50_000;
 /// Has a machine wait that a word to its device for panics stops.
 const PAUSE: [&str; 2] = ["-action", "panic=pause"];
-/// Has QEMU wait for a state.
-const INCOMING: [&str; 2] = ["-incoming", "defer"];
 
 /// A machine that has gone on, with its errand.
 #[derive(Debug)]
@@ -52,22 +48,25 @@ fn errand(modules: Vec<String>, task: Task) -> Errand {
 /// # Errors
 /// It does not boot, or its state cannot be saved; no file is left then.
 pub fn save(making: &Making<'_>, disks: Vec<PathBuf>, file: &Path) -> Result<SavedState> {
-    let directory = making.directory;
-    let initramfs = directory.join("initramfs-and-errand");
-    let waiting = errand(Vec::new(), Task::Wait { disks });
-    virtual_time::write_initramfs(&making.spec.initramfs, &initramfs, &waiting)?;
-    virtual_time::write_errand(directory, None)?;
-    let spec = Spec { initramfs, ..making.spec.clone() };
-    let (mut machine, mut monitor) = launch(making, &spec, &PAUSE)?;
-    // Where it is of no avail, the guest tells.
-    let _ = process::give_way(machine.pid(), true);
-    let end = Instant::now() + making.patience;
-    making.hear(&mut machine, end, |message| matches!(message, Message::Ready))?;
-    monitor.hear_of("STOP")?;
-    let _ = process::give_way(machine.pid(), false);
-    let state = saved_state::write(&mut monitor, making, end, file)?;
-    machine.kill();
-    Ok(state)
+    let saved = || {
+        let directory = making.directory;
+        let initramfs = directory.join("initramfs-and-errand");
+        let waiting = errand(Vec::new(), Task::Wait { disks });
+        virtual_time::write_initramfs(&making.spec.initramfs, &initramfs, &waiting)?;
+        virtual_time::write_errand(directory, None)?;
+        let spec = Spec { initramfs, ..making.spec.clone() };
+        let channel = Channel::file(directory)?;
+        let (mut machine, mut monitor) =
+            making.launch(&spec, channel, Memory::Saved(file), &PAUSE)?;
+        // Where it is of no avail, the guest tells.
+        let _ = process::give_way(machine.pid(), true);
+        let end = Instant::now() + making.patience;
+        making.hear(&mut machine, end, |message| matches!(message, Message::Ready))?;
+        monitor.hear_of("STOP")?;
+        let _ = process::give_way(machine.pid(), false);
+        saved_state::write(machine, &mut monitor, making, end, file)
+    };
+    saved().map_err(|error| saved_state::unsaved(making.spec, file, error))
 }
 
 /// Starts a machine that goes on from a state with an errand, and waits until it has it.
@@ -81,20 +80,18 @@ pub fn resume(
     task: Task,
 ) -> Result<GoingOn> {
     virtual_time::write_errand(making.directory, Some(&errand(modules, task)))?;
-    let (mut machine, mut monitor) = launch(making, making.spec, &INCOMING)?;
-    let (socket, its_end) =
-        UnixStream::pair().map_err(|error| format!("make a socket: {error}"))?;
-    let name = saved_state::NAME;
-    monitor.give(name, OwnedFd::from(its_end))?;
-    monitor.ask("migrate-incoming", json!({ "uri": format!("fd:{name}") }))?;
-    let feeding = state.feed(socket)?;
+    let feeding = state.feeding()?;
+    let channel = Channel::file(making.directory)?;
+    let (mut machine, mut monitor) =
+        making.launch(making.spec, channel, Memory::Of(state), &INCOMING)?;
+    feeding.begin(&mut monitor)?;
     match go_on(&mut machine, &mut monitor, making) {
         Ok(stopped_ns) => {
             machine.keep(monitor);
             let has_clock_moved = stopped_ns.is_some_and(|ns| ns >= LEAST_MOVE_NS);
             Ok(GoingOn { machine, has_clock_moved })
         }
-        Err(error) => Err(saved_state::why(machine, feeding, error)),
+        Err(error) => Err(feeding.why(machine, error)),
     }
 }
 
@@ -115,20 +112,4 @@ fn go_on(machine: &mut Machine, monitor: &mut Monitor, making: &Making<'_>) -> R
         Message::Hello { stopped_ns, .. } => Ok(stopped_ns),
         _ => Ok(None),
     }
-}
-
-/// Starts QEMU with `more` arguments and a way to speak to it. What lies on the disks is no part of a state.
-fn launch(making: &Making<'_>, spec: &Spec, more: &[&str]) -> Result<(Machine, Monitor)> {
-    let (mut monitor, its_end) = Monitor::pair()?;
-    let channel = Channel::file(making.directory)?;
-    let all: Vec<&str> = monitor::ARGUMENTS.iter().chain(more).copied().collect();
-    let mut machine =
-        Machine::launch(making.front, spec, making.directory, channel, &all, its_end)?;
-    let ready = monitor.ask("qmp_capabilities", json!({})).and_then(|_| {
-        let disks = json!([{ "capability": "x-ignore-shared", "state": true }]);
-        monitor.ask("migrate-set-capabilities", json!({ "capabilities": disks }))
-    });
-    // A QEMU that ended at once has said why.
-    ready.map_err(|error| if error.ends_with("it has ended") { machine.death() } else { error })?;
-    Ok((machine, monitor))
 }

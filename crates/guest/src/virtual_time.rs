@@ -79,13 +79,17 @@ pub fn flags(shift: u8) -> Vec<String> {
     words.to_vec()
 }
 
-/// Memory of a machine, with what the kernel needs for these disks added, so that as much is left with
-/// large disks as with small ones.
+/// What the kernel needs for disks of these sizes, in bytes: added to a machine's memory, so that as much is left
+/// with large disks as with small ones.
 #[must_use]
-pub fn memory(memory_bytes: u64, disks: &[u64]) -> String {
-    let structures: u64 = disks.iter().map(|bytes| bytes / STRUCTURES_SHARE).sum();
-    let all = memory_bytes + structures;
-    format!("{}M,slots={MAX_DISKS},maxmem={}M", all >> 20, MOST_BYTES >> 20)
+pub fn structures(disks: &[u64]) -> u64 {
+    disks.iter().map(|bytes| bytes / STRUCTURES_SHARE).sum()
+}
+
+/// Memory of a machine that has room for disks.
+#[must_use]
+pub fn memory(bytes: u64) -> String {
+    format!("{}M,slots={MAX_DISKS},maxmem={}M", bytes >> 20, MOST_BYTES >> 20)
 }
 
 /// Arguments for the device by which a machine has itself stopped, and for the errand that it then finds: a file in
@@ -156,8 +160,8 @@ mod tests {
 
     #[test]
     fn disks_take_nothing_of_the_memory() {
-        assert_eq!(memory(1 << 30, &[]), "1024M,slots=16,maxmem=524288M");
-        assert_eq!(memory(1 << 30, &[8 << 30]), "1152M,slots=16,maxmem=524288M");
+        assert_eq!(memory((1 << 30) + structures(&[])), "1024M,slots=16,maxmem=524288M");
+        assert_eq!(memory((1 << 30) + structures(&[8 << 30])), "1152M,slots=16,maxmem=524288M");
         let words = flags(2).join(" ");
         assert!(words.contains("shift=2,sleep=off") && words.contains("clock=vm"), "{words}");
     }

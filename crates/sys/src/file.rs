@@ -1,11 +1,12 @@
-//! Files as containers: allocate them fully, ask for free space, make a directory's entries durable,
+//! Files as containers: allocate them fully, find their holes, ask for free space, make a directory's entries durable,
 //! stay within one filesystem.
 
 use std::ffi::CStr;
+use std::ops::Range;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 
-use rustix::fs::{FallocateFlags, Mode, OFlags, ResolveFlags};
+use rustix::fs::{FallocateFlags, Mode, OFlags, ResolveFlags, SeekFrom};
 use rustix::io::Errno;
 
 use crate::calls::{CallResult, Calls, Real};
@@ -80,6 +81,22 @@ pub fn free_space(path: &Path) -> Result<FreeSpace> {
         free: bytes(found.f_bfree),
         available: bytes(found.f_bavail),
     })
+}
+
+/// The next piece of a file that is no hole, in bytes, at or after `from`; `None` where only a hole follows. A
+/// filesystem that knows no holes gives all the rest. Moves the place at which the file is read.
+///
+/// # Errors
+/// Where it cannot be looked at.
+pub fn next_data(file: impl AsFd, from: u64) -> Result<Option<Range<u64>>> {
+    let failed = |errno| SysError::new("lseek", format!("to data from {from}"), errno);
+    let start = match rustix::fs::seek(&file, SeekFrom::Data(from)) {
+        Ok(start) => start,
+        Err(Errno::NXIO) => return Ok(None),
+        Err(errno) => return Err(failed(errno)),
+    };
+    let end = rustix::fs::seek(&file, SeekFrom::Hole(start)).map_err(failed)?;
+    Ok(Some(start..end))
 }
 
 /// Makes the entries of the directory `path` durable: files made, renamed or removed in it.

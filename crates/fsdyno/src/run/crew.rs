@@ -43,7 +43,7 @@ pub fn jobs(plan: &Plan, asked: Option<u16>, images: &Path) -> anyhow::Result<us
 }
 
 /// As many guests as `processors`, as many of their memories as half of the available memory, and as many of
-/// their disks as half of the free room, in bytes; at least one.
+/// their disks and states as half of the free room, in bytes; at least one.
 fn fitting(plan: &Plan, processors: usize, memory: Option<u64>, room: Option<u64>) -> usize {
     let most = |available: Option<u64>, of_one: u64| {
         let count = available.map_or(u64::MAX, |bytes| bytes / 2 / of_one.max(1));
@@ -51,6 +51,8 @@ fn fitting(plan: &Plan, processors: usize, memory: Option<u64>, room: Option<u64
     };
     let memories = most(memory, plan.place.memory_bytes.saturating_add(QEMU_BYTES));
     let disks = plan.size_bytes.saturating_add(input::disk_bytes(plan).unwrap_or(0));
+    // As much of a state's memory as may have to be written.
+    let disks = disks.saturating_add(plan.place.memory_bytes);
     processors.min(memories).min(most(room, disks)).max(1)
 }
 
@@ -171,7 +173,7 @@ mod tests {
         let plan = plan(Clock::Virtual);
         assert_eq!(fitting(&plan, 4, Some(64 * GIB), Some(900 * GIB)), 4);
         assert_eq!(fitting(&plan, 4, Some(4 * GIB), Some(900 * GIB)), 2);
-        assert_eq!(fitting(&plan, 4, Some(64 * GIB), Some(25 * GIB)), 3);
+        assert_eq!(fitting(&plan, 4, Some(64 * GIB), Some(28 * GIB)), 3);
         assert_eq!(fitting(&plan, 4, Some(0), Some(0)), 1);
         assert_eq!(fitting(&plan, 4, None, None), 4);
     }

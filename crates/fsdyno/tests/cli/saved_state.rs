@@ -1,7 +1,7 @@
 //! Guests that start from a saved state of a booted one: with fresh disks, their own date and random numbers,
 //! and whatever becomes of the state.
 
-use std::fs::{self, OpenOptions};
+use std::fs::{self, File};
 use std::os::unix::fs::{FileExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -34,18 +34,28 @@ const TRIALS: [&str; 17] = [
 /// How long a guest may take to boot on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// Waits until a state lies below `images`; its path.
-fn await_state(images: &Path) -> Option<PathBuf> {
+/// Waits until a state of this name lies below `images`; its path.
+pub fn await_state(images: &Path, name: &str) -> Option<PathBuf> {
     let end = Instant::now() + PATIENCE;
     while Instant::now() < end {
         let runs = fs::read_dir(images).unwrap().flatten();
-        let mut states = runs.map(|run| run.path().join("guest-state-0"));
+        let mut states = runs.map(|run| run.path().join(name));
         if let Some(state) = states.find(|state| state.exists()) {
             return Some(state);
         }
         std::thread::sleep(Duration::from_millis(2));
     }
     None
+}
+
+/// Puts another file in the place of a state's memory; guests that have the first go on.
+pub fn damage_memory(state: &Path) {
+    let (memory, other) = (state.with_extension("memory"), state.with_extension("other"));
+    let file = File::create(&other).unwrap();
+    file.set_len(fs::metadata(&memory).unwrap().len()).unwrap();
+    file.write_all_at(b"not the kernel's", 1 << 20).unwrap();
+    fs::set_permissions(&other, fs::Permissions::from_mode(0o666)).unwrap();
+    fs::rename(other, memory).unwrap();
 }
 
 /// All trials start from one state. It is damaged when it has been made, which whichever trial reads it next
@@ -65,14 +75,11 @@ fn trials_start_from_one_state_that_may_be_damaged() {
     let arguments: Vec<&str> = TRIALS.into_iter().chain(["--dir", &shown]).collect();
     let mut command = sandbox.command_as_nobody(&arguments);
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    let state = await_state(&images);
+    let state = await_state(&images, "guest-state-0");
     if let Some(state) = &state {
-        let file = OpenOptions::new().read(true).write(true).open(state).unwrap();
-        let found = file.metadata().unwrap();
-        assert_eq!(found.permissions().mode() & 0o777, 0o600);
-        let (middle, mut byte) = (found.len() / 2, [0]);
-        file.read_exact_at(&mut byte, middle).unwrap();
-        file.write_all_at(&[byte[0] ^ 1], middle).unwrap();
+        let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        assert_eq!((mode(state), mode(&state.with_extension("memory"))), (0o600, 0o600));
+        damage_memory(state);
     }
     let finished = Finished::of(&child.wait_with_output().unwrap());
     assert!(state.is_some(), "no state was saved: {}", finished.stderr);

@@ -2,12 +2,14 @@
 //! meanwhile; emulated disks in guests; an extra per cent of work is found; what is refused.
 
 use std::path::Path;
+use std::process::Stdio;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde_json::Value;
 
 use crate::sandbox::{Finished, Sandbox, is_long_asked, outcomes, skip};
+use crate::saved_state;
 
 /// A machine that is started in some seconds.
 const SMALL: [&str; 6] = ["--clock", "virtual", "--guest-memory", "512MiB", "--size", "320MiB"];
@@ -134,6 +136,38 @@ fn a_run_is_made_again_to_the_bit() {
     let load = Load::begin();
     let again = run(&sandbox, &["reproduce", "--quiet", "--jobs", "2"]);
     drop(load);
+    again.assert_code(0);
+    assert!(again.stdout.contains("Every record is identical."), "{}", again.stdout);
+    sandbox.assert_nothing_left();
+}
+
+/// A state that is of no use costs the trial another boot, and changes nothing in its record.
+#[test]
+fn a_damaged_state_is_made_anew() {
+    if !can_run_guests() {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    let images = sandbox.images();
+    let shown = images.display().to_string();
+    let own = ["--dir", &shown, "--json", "result.json", "--jobs", "1"];
+    let what = ["compare", "ext2", "ext4", "-w", "small-files:files=30,size=4KiB"];
+    let all = [&what[..], &SMALL, &own].concat();
+    let mut command = sandbox.command_as_nobody(&all);
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let state = saved_state::await_state(&images, "stopped-guest-0");
+    state.iter().for_each(|state| saved_state::damage_memory(state));
+    let finished = Finished::of(&child.wait_with_output().unwrap());
+    assert!(state.is_some(), "no state was saved: {}", finished.stderr);
+    finished.assert_code(0);
+    let text = std::fs::read_to_string(sandbox.path().join("result.json")).unwrap();
+    let result: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(outcomes(&result), ["completed"; 2]);
+    let trials = result["trials"].as_array().unwrap();
+    let warnings = trials.iter().flat_map(|trial| trial["warnings"].as_array().unwrap());
+    let lost = warnings.filter(|warning| warning["code"] == "saved-state-lost").count();
+    assert_eq!(lost, 1, "{trials:#?}");
+    let again = run(&sandbox, &["reproduce", "--quiet"]);
     again.assert_code(0);
     assert!(again.stdout.contains("Every record is identical."), "{}", again.stdout);
     sandbox.assert_nothing_left();

@@ -27,6 +27,8 @@ use crate::run::progress;
 const LEAST_TRIALS: u32 = 2;
 /// What all states of a run may take together.
 const MOST_BYTES: u64 = 8 << 30;
+/// What was done with a state of no use.
+pub(super) const MADE_ANEW: &str = "it was made anew";
 /// What is left free besides.
 const MARGIN_BYTES: u64 = 64 << 20;
 
@@ -114,7 +116,7 @@ impl Guests {
             Err(error) => {
                 let kinds = std::mem::take(&mut self.states.kinds);
                 self.states.of_target.clear();
-                (0..kinds.len()).for_each(|index| drop(fs::remove_file(self.states.file(index))));
+                kinds.iter().filter_map(|kind| kind.state().take()).for_each(|it| it.remove());
                 if process::interrupted() {
                     return Err(error);
                 }
@@ -170,7 +172,7 @@ impl Guests {
             let own = targets.filter(|(_, kind)| **kind == Some(index));
             all.push(SavedStateFacts {
                 targets: own.map(|(target, _)| target.label.clone()).collect(),
-                size_bytes: state.size_bytes,
+                size_bytes: state.size_bytes(),
                 hash: state.hash(),
                 made_ns: u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX),
             });
@@ -246,17 +248,22 @@ impl Guests {
         };
         let again = self.save(index).and_then(|_| resume(task.clone()));
         let (machine, start, second) = match again {
-            Ok(machine) => (machine, "saved state", "it was made anew".to_owned()),
+            Ok(machine) => (machine, "saved state", MADE_ANEW.to_owned()),
             Err(error) if process::interrupted() => return Err(error),
             Err(error) => (boot(task)?, "boot", format!("the guest booted instead: {error}")),
         };
-        let warning = Warning {
-            code: "saved-state-lost".to_owned(),
-            message: format!("the guest could not go on from its saved state: {first}; {second}"),
-            advice: "look whether something else writes below --dir; the figures of this trial are whole"
+        Ok(Started { machine, warning: Some(lost(&first, &second)), start, since })
+    }
+}
+
+/// The warning of a trial whose guest could not go on from its state by this `error`, and what was done then.
+pub(super) fn lost(error: &str, then: &str) -> Warning {
+    Warning {
+        code: "saved-state-lost".to_owned(),
+        message: format!("the guest could not go on from its saved state: {error}; {then}"),
+        advice:
+            "look whether something else writes below --dir; the figures of this trial are whole"
                 .to_owned(),
-        };
-        Ok(Started { machine, warning: Some(warning), start, since })
     }
 }
 

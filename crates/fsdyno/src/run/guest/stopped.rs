@@ -14,7 +14,7 @@ use fsdyno_model::guest::Task;
 use fsdyno_sys::process;
 
 use super::Guests;
-use super::states::{Own, Started};
+use super::states::{self, MADE_ANEW, Own, Started};
 use super::trial::make_images;
 
 /// How often a state is made until it is of use; the last one is taken as it is, and what is recorded after it
@@ -77,24 +77,26 @@ impl Guests {
             self.stopped.kind(bare, disk_sizes, shared)
         };
         let making = self.making(spec, directory);
-        let mut count = 1;
+        let (mut count, mut lost) = (1, None::<String>);
         loop {
             let state = self.state_of(&kind)?;
             let modules = self.modules[target_index].clone();
             let since = Instant::now();
             let begun = stopped::resume(&state, &making, modules, task.clone());
             if is_apart {
-                // What stays goes with the guest's directory.
-                let _ = fs::remove_file(&kind.file);
+                state.remove();
             }
             match begun {
                 Ok(on) if on.has_clock_moved || count == MOST_STATES => {
+                    let warning = lost.map(|error| states::lost(&error, MADE_ANEW));
                     let (machine, start) = (on.machine, "saved state");
-                    return Ok(Started { machine, warning: None, start, since });
+                    return Ok(Started { machine, warning, start, since });
                 }
-                Err(error) if count == MOST_STATES || process::interrupted() => return Err(error),
                 // Its machine ends here, before its disks are others.
-                of_no_use => drop(of_no_use),
+                Ok(of_no_use) => drop(of_no_use),
+                // Another state would not help.
+                Err(error) if lost.is_some() || process::interrupted() => return Err(error),
+                Err(error) => lost = Some(error),
             }
             count += 1;
             let mut known = lock(&kind.state);

@@ -111,11 +111,8 @@ impl Guests {
             _ => (self.live(plan, planned, directory, false, progress), None),
         };
         let mut known: Vec<TrialRecord> = second.into_iter().collect();
+        let expected = if let Proof::Record(record) = proof { Some(record) } else { None };
         let mut count = u32::try_from(known.len()).unwrap_or(0);
-        if let Proof::Record(record) = proof {
-            known.push(record.clone());
-        }
-        let is_reproduced = matches!(proof, Proof::Record(_));
         loop {
             let mut record = next?;
             count += 1;
@@ -123,13 +120,17 @@ impl Guests {
                 self.wait_for_check();
             }
             let is_last = count == virtual_time::MOST_GUESTS;
-            let is_exact = !is_reproduced && self.are_exact.get() == Some(&true);
-            let is_agreed = is_exact || known.iter().any(|it| virtual_time::are_same(it, &record));
+            let is_exact = expected.is_none() && self.are_exact.get() == Some(&true);
+            let mut others = expected.into_iter().chain(&known);
+            let is_agreed = is_exact || others.any(|it| virtual_time::are_same(it, &record));
             if is_agreed || is_last || record.outcome != Outcome::Completed {
-                if !is_reproduced && record.outcome == Outcome::Completed {
+                if expected.is_none() && record.outcome == Outcome::Completed {
                     self.are_exact.get_or_init(|| is_agreed && count == 2);
                 }
                 virtual_time::settle(&mut record, count, is_agreed);
+                if is_agreed {
+                    virtual_time::add_warnings(&mut record, &known);
+                }
                 return Ok(record);
             }
             known.push(record);
@@ -217,8 +218,10 @@ impl Guests {
                     }
                     let mut record = with_disk_facts(record, models, plan.place.is_uml());
                     if spec.shift.is_none() {
-                        add_start(&mut record, start, warning);
+                        let start = start.to_owned();
+                        record.facts.device.insert("guest_start".to_owned(), start);
                     }
+                    record.warnings.extend(warning);
                     return Ok(self.with_kernel(record, plan, planned.target_index));
                 }
                 Event::Said(Message::Failed { error }) | Event::Garbled(error) => {
@@ -260,12 +263,6 @@ pub(super) fn end_hanging(machine: &mut Machine, silence: Duration) -> String {
     let last = console::last_lines(&console::read(machine.console()));
     let last = if last.is_empty() { last } else { format!("; console: {last}") };
     format!("the guest hangs: it said nothing for {} s{last}", silence.as_secs())
-}
-
-/// Notes how the guest of a trial began.
-fn add_start(record: &mut TrialRecord, start: &str, warning: Option<Warning>) {
-    record.facts.device.insert("guest_start".to_owned(), start.to_owned());
-    record.warnings.extend(warning);
 }
 
 impl Loss {

@@ -123,6 +123,15 @@ pub(super) fn settle(record: &mut TrialRecord, count: u32, is_agreed: bool) {
     }
 }
 
+/// Adds what befell other guests that were made for a record.
+pub(super) fn add_warnings(record: &mut TrialRecord, others: &[TrialRecord]) {
+    for warning in others.iter().flat_map(|other| &other.warnings) {
+        if !record.warnings.contains(warning) {
+            record.warnings.push(warning.clone());
+        }
+    }
+}
+
 /// XXH3 of what is kept as JSON.
 pub(super) fn hash(value: &impl Serialize) -> String {
     fsdyno_guest::hash(&serde_json::to_vec(value).unwrap_or_default())
