@@ -51,11 +51,11 @@ fn result(sandbox: &Sandbox) -> Value {
 }
 
 /// The targets whose programs are installed and whose filesystems the guests' kernel has.
-fn possible(targets: &[&'static str]) -> Vec<&'static str> {
+pub fn possible(targets: &[&'static str]) -> Vec<&'static str> {
     let kernel = fsdyno_guest::kernel::choose(None, Path::new("/var/tmp")).unwrap();
     let modules = fsdyno_guest::modules::Modules::of(&kernel.modules).unwrap();
     let is_possible = |target: &&str| {
-        let name = target.split([':', '+']).next().unwrap();
+        let name = target.split([':', '+', '@']).next().unwrap();
         let definition = fsdyno_lab::filesystem::by_name(name).unwrap();
         let missing = fsdyno_lab::tools::missing(definition.tools);
         let driver = modules.of_driver(definition.drivers);
