@@ -84,9 +84,11 @@ fn hash(file: &File, path: &Path) -> Result<u64> {
     let mut hasher = Xxh3Default::new();
     let mut buffer = vec![0; CHUNK_BYTES];
     let mut at = 0;
-    while let Some(data) = file::next_data(file, at).map_err(|error| error.to_string())? {
+    while at < bytes
+        && let Some(data) = file::next_data(file, at).map_err(|error| error.to_string())?
+    {
         at = data.start - data.start % CHUNK_BYTES as u64;
-        while at < data.end {
+        while at < data.end.min(bytes) {
             let count =
                 usize::try_from(bytes - at).map_or(CHUNK_BYTES, |left| left.min(CHUNK_BYTES));
             let chunk = &mut buffer[..count];

@@ -34,8 +34,6 @@ use crate::{Result, memory_file};
 const CHUNK_BYTES: usize = 1 << 20;
 /// How often it is looked whether to go on waiting.
 const TICK: Duration = Duration::from_millis(50);
-/// A disk of the host with less than this free is full: memory grows in pages.
-const FULL_BYTES: u64 = 1 << 20;
 /// Bytes a second and milliseconds: as much as there is, since the guest does nothing meanwhile.
 const MOST_BANDWIDTH: u64 = 1 << 40;
 const MOST_DOWNTIME_MS: u64 = 60_000;
@@ -130,8 +128,7 @@ pub(crate) fn write(
 /// Why the state of a machine was not written into `file`; removes its memory.
 pub(crate) fn unsaved(spec: &Spec, file: &Path, mut error: String) -> String {
     let directory = file.parent().unwrap_or(file);
-    let space = fsdyno_sys::file::free_space(directory);
-    if space.is_ok_and(|space| space.available < FULL_BYTES) {
+    if fsdyno_sys::file::is_full(directory) {
         let shown = directory.display();
         error.push_str(&format!(
             "; {shown} is full: the state of a guest takes 200 MiB there, at most as much as the guest has memory: \

@@ -57,6 +57,9 @@ pub fn write_zeros(file: impl AsFd, size_bytes: u64) -> Result<()> {
     Ok(())
 }
 
+/// Less than this free is none.
+const FULL_BYTES: u64 = 1 << 20;
+
 /// Space of a filesystem, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FreeSpace {
@@ -81,6 +84,13 @@ pub fn free_space(path: &Path) -> Result<FreeSpace> {
         free: bytes(found.f_bfree),
         available: bytes(found.f_bavail),
     })
+}
+
+/// Whether next to nothing is free for ordinary users where `path` is: what grows in pieces, such as memory in a
+/// file, cannot grow there. False where it cannot be told.
+#[must_use]
+pub fn is_full(path: &Path) -> bool {
+    free_space(path).is_ok_and(|space| space.available < FULL_BYTES)
 }
 
 /// The next piece of a file that is no hole, in bytes, at or after `from`; `None` where only a hole follows. A
@@ -163,6 +173,23 @@ mod tests {
                 .is_no_space()
         );
         assert!(free_space(Path::new("/no/such/path")).unwrap_err().is_not_found());
+    }
+
+    #[test]
+    fn holes_are_passed_over() {
+        use std::os::unix::fs::FileExt as _;
+        const AT: u64 = 1 << 20;
+        let directory = tempfile::tempdir().unwrap();
+        let file = File::create(directory.path().join("sparse")).unwrap();
+        file.set_len(4 * AT).unwrap();
+        file.write_all_at(b"data", AT).unwrap();
+        let found = next_data(&file, 0).unwrap().unwrap();
+        assert!(found.start <= AT && found.end >= AT + 4, "{found:?}");
+        assert_eq!(next_data(&file, AT + 2).unwrap().unwrap(), AT + 2..found.end);
+        assert_eq!(next_data(&file, 4 * AT).unwrap(), None);
+        let (socket, _) = std::os::unix::net::UnixStream::pair().unwrap();
+        assert!(next_data(socket, 0).is_err());
+        assert!(!is_full(directory.path()) && !is_full(Path::new("/no/such/path")));
     }
 
     #[test]

@@ -17,7 +17,6 @@ use fsdyno_model::plan::Plan;
 use fsdyno_model::record::{TrialRecord, Warning};
 use fsdyno_model::target::{DeviceSpec, Ground};
 use fsdyno_model::trace::TraceMode;
-use fsdyno_model::units::human_bytes;
 use fsdyno_sys::{clock, file, process};
 
 use super::states::Started;
@@ -37,9 +36,6 @@ const SILENCE_VARIABLE: &str = "FSDYNO_GUEST_SILENCE_S";
 const FAULT_VARIABLE: &str = "FSDYNO_GUEST_FAULT";
 /// How much longer than a trial a guest may take: it also boots, and would tell by itself.
 const MARGIN: Duration = Duration::from_secs(60);
-
-/// A disk of the host with less than this free is full: QEMU's files grow in pieces.
-const FULL_BYTES: u64 = 1 << 20;
 
 /// How a guest ended that gave no record.
 enum Loss {
@@ -423,14 +419,12 @@ fn keep_console(console: &Path, target: &Path) -> bool {
 
 /// Adds that the disk is full on which the guest's disks lie: what the guest saw of it are I/O errors.
 fn add_full_host(record: &mut TrialRecord, directory: &Path) {
-    let Ok(space) = file::free_space(directory) else { return };
     if let Outcome::Failed { error, .. } = &mut record.outcome
-        && space.available < FULL_BYTES
+        && file::is_full(directory)
     {
         error.push_str(&format!(
-            "; the guest's disk could not grow: {} is full ({} free): make room, or choose another --dir",
-            directory.display(),
-            human_bytes(space.available)
+            "; the guest's disk could not grow: {} is full: make room, or choose another --dir",
+            directory.display()
         ));
     }
 }
