@@ -64,7 +64,8 @@ impl Machine {
         task: Task,
     ) -> Result<Machine> {
         if !front.has_file(spec) {
-            let machine = Machine::waiting(front, spec, directory, &[], Stdio::null())?;
+            let machine =
+                Machine::launch(front, spec, directory, Channel::socket()?, &[], Stdio::null())?;
             machine.tell(modules, task)?;
             return Ok(machine);
         }
@@ -84,18 +85,6 @@ impl Machine {
         Machine::launch(front, &spec, directory, channel, &[], Stdio::null())
     }
 
-    /// Starts a guest in real time that waits for its errand; QEMU gets `more` arguments, and `stdout` for
-    /// what these speak of.
-    pub(crate) fn waiting(
-        front: &Front,
-        spec: &Spec,
-        directory: &Path,
-        more: &[&str],
-        stdout: Stdio,
-    ) -> Result<Machine> {
-        Machine::launch(front, spec, directory, Channel::socket()?, more, stdout)
-    }
-
     /// Sends a guest in real time its errand.
     pub(crate) fn tell(&self, modules: Vec<String>, task: Task) -> Result<()> {
         let (entropy, unix_ns) = (entropy()?, Some(clock::wall_ns()));
@@ -103,7 +92,8 @@ impl Machine {
         Ok(())
     }
 
-    /// Starts a guest with this channel; `directory` is private to it, and QEMU gets `more` arguments.
+    /// Starts a guest with this channel; `directory` is private to it, and QEMU gets `more` arguments, and `stdout` for
+    /// what these speak of.
     pub(crate) fn launch(
         front: &Front,
         spec: &Spec,

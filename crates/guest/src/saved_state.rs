@@ -40,7 +40,7 @@ const MOST_DOWNTIME_MS: u64 = 60_000;
 /// The name by which QEMU knows the socket that it writes its state to.
 const NAME: &str = "state";
 /// Has QEMU wait for a state.
-pub(crate) const INCOMING: [&str; 2] = ["-incoming", "defer"];
+const INCOMING: [&str; 2] = ["-incoming", "defer"];
 
 /// What a guest is made with.
 #[derive(Debug, Clone, Copy)]
@@ -60,20 +60,21 @@ pub struct Making<'a> {
 /// A state in a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SavedState {
+    /// What QEMU wrote.
     path: PathBuf,
-    bytes: u64,
-    hash: u64,
-    /// Where it has no part in the file.
+    stream_bytes: u64,
+    stream_hash: u64,
+    /// Memory that has no part in that.
     memory: Option<MemoryFile>,
 }
 
-/// Memory in a file that lies beside the state.
+/// What a machine has to do with a state.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Memory<'a> {
-    /// That of a machine whose state is to be saved into this file.
-    Saved(&'a Path),
-    /// That of a machine that goes on from this state.
-    Of(&'a SavedState),
+pub(crate) enum Part<'a> {
+    /// It boots, and its state is to be saved into this file.
+    SavedInto(&'a Path),
+    /// It waits for this state, to go on from there.
+    GoesOnFrom(&'a SavedState),
 }
 
 /// Boots a guest that loads `modules`, in order, and finds `disks`, by its own names for them; saves its state
@@ -89,7 +90,7 @@ pub fn save(
 ) -> Result<SavedState> {
     let saved = || {
         let (mut machine, mut monitor) =
-            making.launch(making.spec, Channel::socket()?, Memory::Saved(file), &[])?;
+            making.launch(making.spec, Channel::socket()?, Part::SavedInto(file), &[])?;
         machine.tell(modules, Task::Wait { disks })?;
         let end = Instant::now() + making.patience;
         making.hear(&mut machine, end, |message| matches!(message, Message::Ready))?;
@@ -113,7 +114,7 @@ pub(crate) fn write(
     monitor.give(NAME, OwnedFd::from(its_end))?;
     monitor.ask("migrate", json!({ "uri": format!("fd:{NAME}") }))?;
     let partial = Partial(file.with_extension("partial"));
-    let (bytes, hash) = partial.take(socket, making, end)?;
+    let (stream_bytes, stream_hash) = partial.take(socket, making, end)?;
     let told = monitor.ask("query-migrate", json!({}))?;
     if told["status"] != "completed" {
         let why = told["error-desc"].as_str().unwrap_or("it does not say why");
@@ -122,7 +123,7 @@ pub(crate) fn write(
     machine.kill();
     let memory = memory_path(making.spec, file).map(|path| MemoryFile::of(&path)).transpose()?;
     fs::rename(&partial.0, file).map_err(|error| format!("make {}: {error}", file.display()))?;
-    Ok(SavedState { path: file.to_owned(), bytes, hash, memory })
+    Ok(SavedState { path: file.to_owned(), stream_bytes, stream_hash, memory })
 }
 
 /// Why the state of a machine was not written into `file`; removes its memory.
@@ -152,13 +153,13 @@ impl SavedState {
     #[must_use]
     pub fn hash(&self) -> String {
         let memory = self.memory.as_ref().map_or(0, MemoryFile::hash);
-        crate::hash(&[self.hash.to_le_bytes(), memory.to_le_bytes()].concat())
+        crate::hash(&[self.stream_hash.to_le_bytes(), memory.to_le_bytes()].concat())
     }
 
     /// What it takes of its disk, with the memory beside it.
     #[must_use]
     pub fn size_bytes(&self) -> u64 {
-        self.bytes + self.memory.as_ref().map_or(0, |memory| memory.taken_bytes)
+        self.stream_bytes + self.memory.as_ref().map_or(0, |memory| memory.taken_bytes)
     }
 
     /// Removes its files; machines that go on from it keep theirs.
@@ -177,7 +178,7 @@ impl SavedState {
     pub fn resume(&self, making: &Making<'_>, task: Task) -> Result<Machine> {
         let feeding = self.feeding()?;
         let (mut machine, mut monitor) =
-            making.launch(making.spec, Channel::socket()?, Memory::Of(self), &INCOMING)?;
+            making.launch(making.spec, Channel::socket()?, Part::GoesOnFrom(self), &[])?;
         feeding.begin(&mut monitor)?;
         machine.tell(Vec::new(), task)?;
         let end = Instant::now() + making.patience;
@@ -241,27 +242,26 @@ impl Making<'_> {
         &self,
         spec: &Spec,
         channel: (Channel, Stdio),
-        memory: Memory<'_>,
+        part: Part<'_>,
         more: &[&str],
     ) -> Result<(Machine, Monitor)> {
         let (mut monitor, its_end) = Monitor::pair()?;
         let bytes = spec.all_memory_bytes();
-        let of_memory = match memory {
-            Memory::Saved(file) => match memory_path(spec, file) {
-                None => Vec::new(),
-                Some(path) => {
-                    memory_file::create(&path, bytes)?;
-                    memory_file::arguments(&path, bytes, false).to_vec()
-                }
-            },
-            Memory::Of(state) => {
-                let file = state.memory.as_ref();
-                file.map_or(Vec::new(), |it| memory_file::arguments(it.path(), bytes, true).into())
+        let (incoming, of_memory) = match part {
+            Part::SavedInto(file) => {
+                let path = memory_path(spec, file);
+                path.iter().try_for_each(|path| memory_file::create(path, bytes))?;
+                (None, path.map(|path| memory_file::arguments(&path, bytes, false)))
+            }
+            Part::GoesOnFrom(state) => {
+                let memory = state.memory.as_ref();
+                let mapped = memory.map(|it| memory_file::arguments(it.path(), bytes, true));
+                (Some(INCOMING), mapped)
             }
         };
-        let of_memory = of_memory.iter().map(String::as_str);
-        let all: Vec<&str> =
-            monitor::ARGUMENTS.into_iter().chain(more.iter().copied()).chain(of_memory).collect();
+        let of_memory = of_memory.iter().flatten().map(String::as_str);
+        let own = monitor::ARGUMENTS.into_iter().chain(incoming.into_iter().flatten());
+        let all: Vec<&str> = own.chain(more.iter().copied()).chain(of_memory).collect();
         let mut machine =
             Machine::launch(self.front, spec, self.directory, channel, &all, its_end)?;
         let ready = monitor.ask("qmp_capabilities", json!({})).and_then(|_| {
@@ -358,7 +358,7 @@ fn pour(from: &mut impl Read, to: &mut impl Write, state: &SavedState) -> Result
     let shown = state.path.display();
     let mut hasher = Xxh3Default::new();
     let mut buffer = vec![0; CHUNK_BYTES];
-    let mut left = state.bytes;
+    let mut left = state.stream_bytes;
     while left > 0 {
         let odd = usize::try_from(left % CHUNK_BYTES as u64).unwrap_or(0);
         let length = if odd == 0 { CHUNK_BYTES } else { odd };
@@ -371,7 +371,7 @@ fn pour(from: &mut impl Read, to: &mut impl Write, state: &SavedState) -> Result
         }
         hasher.update(piece);
         left -= length as u64;
-        if left == 0 && hasher.digest() != state.hash {
+        if left == 0 && hasher.digest() != state.stream_hash {
             return Err(format!("the saved state {shown} was damaged"));
         }
         to.write_all(piece).map_err(|error| format!("QEMU did not take in {shown}: {error}"))?;
@@ -384,8 +384,12 @@ mod tests {
     use super::*;
 
     fn state(bytes: &[u8]) -> SavedState {
-        let hash = xxhash_rust::xxh3::xxh3_64(bytes);
-        SavedState { path: PathBuf::from("/s"), bytes: bytes.len() as u64, hash, memory: None }
+        SavedState {
+            path: PathBuf::from("/s"),
+            stream_bytes: bytes.len() as u64,
+            stream_hash: xxhash_rust::xxh3::xxh3_64(bytes),
+            memory: None,
+        }
     }
 
     #[test]

@@ -18,7 +18,7 @@ use crate::channel::Channel;
 use crate::machine::Machine;
 use crate::monitor::Monitor;
 use crate::qemu::Spec;
-use crate::saved_state::{self, INCOMING, Making, Memory, SavedState};
+use crate::saved_state::{self, Making, Part, SavedState};
 use crate::{Result, virtual_time};
 
 /// How often QEMU is asked whether it has taken a state in.
@@ -57,7 +57,7 @@ pub fn save(making: &Making<'_>, disks: Vec<PathBuf>, file: &Path) -> Result<Sav
         let spec = Spec { initramfs, ..making.spec.clone() };
         let channel = Channel::file(directory)?;
         let (mut machine, mut monitor) =
-            making.launch(&spec, channel, Memory::Saved(file), &PAUSE)?;
+            making.launch(&spec, channel, Part::SavedInto(file), &PAUSE)?;
         // Where it is of no avail, the guest tells.
         let _ = process::give_way(machine.pid(), true);
         let end = Instant::now() + making.patience;
@@ -83,7 +83,7 @@ pub fn resume(
     let feeding = state.feeding()?;
     let channel = Channel::file(making.directory)?;
     let (mut machine, mut monitor) =
-        making.launch(making.spec, channel, Memory::Of(state), &INCOMING)?;
+        making.launch(making.spec, channel, Part::GoesOnFrom(state), &[])?;
     feeding.begin(&mut monitor)?;
     match go_on(&mut machine, &mut monitor, making) {
         Ok(stopped_ns) => {

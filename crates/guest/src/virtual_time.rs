@@ -82,7 +82,7 @@ pub fn flags(shift: u8) -> Vec<String> {
 /// What the kernel needs for disks of these sizes, in bytes: added to a machine's memory, so that as much is left
 /// with large disks as with small ones.
 #[must_use]
-pub fn structures(disks: &[u64]) -> u64 {
+pub fn structure_bytes(disks: &[u64]) -> u64 {
     disks.iter().map(|bytes| bytes / STRUCTURES_SHARE).sum()
 }
 
@@ -160,8 +160,11 @@ mod tests {
 
     #[test]
     fn disks_take_nothing_of_the_memory() {
-        assert_eq!(memory((1 << 30) + structures(&[])), "1024M,slots=16,maxmem=524288M");
-        assert_eq!(memory((1 << 30) + structures(&[8 << 30])), "1152M,slots=16,maxmem=524288M");
+        assert_eq!(memory((1 << 30) + structure_bytes(&[])), "1024M,slots=16,maxmem=524288M");
+        assert_eq!(
+            memory((1 << 30) + structure_bytes(&[8 << 30])),
+            "1152M,slots=16,maxmem=524288M"
+        );
         let words = flags(2).join(" ");
         assert!(words.contains("shift=2,sleep=off") && words.contains("clock=vm"), "{words}");
     }

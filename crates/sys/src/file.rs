@@ -1,5 +1,5 @@
-//! Files as containers: allocate them fully, find their holes, ask for free space, make a directory's entries durable,
-//! stay within one filesystem.
+//! Files as containers: allocate them fully, find their holes, ask for free space, make a directory's entries
+//! durable, stay within one filesystem.
 
 use std::ffi::CStr;
 use std::ops::Range;
@@ -14,6 +14,8 @@ use crate::error::{Result, SysError};
 
 /// Unit of the zeros written by [`write_zeros`], in bytes.
 const CHUNK_BYTES: usize = 1 << 20;
+/// A filesystem with less than this free is full.
+const FULL_BYTES: u64 = 1 << 20;
 
 /// Reserves `size_bytes` for the open file, so that no write within them can run out of space: by
 /// fallocate, or by writing zeros where the filesystem has none. The file is at least so long then.
@@ -56,9 +58,6 @@ pub fn write_zeros(file: impl AsFd, size_bytes: u64) -> Result<()> {
     }
     Ok(())
 }
-
-/// Less than this free is none.
-const FULL_BYTES: u64 = 1 << 20;
 
 /// Space of a filesystem, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

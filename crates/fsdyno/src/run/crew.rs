@@ -51,9 +51,9 @@ fn fitting(plan: &Plan, processors: usize, memory: Option<u64>, room: Option<u64
     };
     let memories = most(memory, plan.place.memory_bytes.saturating_add(QEMU_BYTES));
     let disks = plan.size_bytes.saturating_add(input::disk_bytes(plan).unwrap_or(0));
-    // As much of a state's memory as may have to be written.
-    let disks = disks.saturating_add(plan.place.memory_bytes);
-    processors.min(memories).min(most(room, disks)).max(1)
+    // The state that it goes on from holds at most all its memory.
+    let files = disks.saturating_add(plan.place.memory_bytes);
+    processors.min(memories).min(most(room, files)).max(1)
 }
 
 /// What a member of the crew tells, of the trial with that index in the order.

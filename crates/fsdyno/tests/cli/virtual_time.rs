@@ -100,7 +100,7 @@ impl Drop for Load {
 }
 
 #[test]
-fn a_run_is_made_again_to_the_bit() {
+fn waiting_for_an_emulated_disk_is_time_but_nobodys_work() {
     if !can_run_guests() {
         return;
     }

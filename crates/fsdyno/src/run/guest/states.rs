@@ -252,12 +252,12 @@ impl Guests {
             Err(error) if process::interrupted() => return Err(error),
             Err(error) => (boot(task)?, "boot", format!("the guest booted instead: {error}")),
         };
-        Ok(Started { machine, warning: Some(lost(&first, &second)), start, since })
+        Ok(Started { machine, warning: Some(state_lost(&first, &second)), start, since })
     }
 }
 
 /// The warning of a trial whose guest could not go on from its state by this `error`, and what was done then.
-pub(super) fn lost(error: &str, then: &str) -> Warning {
+pub(super) fn state_lost(error: &str, then: &str) -> Warning {
     Warning {
         code: "saved-state-lost".to_owned(),
         message: format!("the guest could not go on from its saved state: {error}; {then}"),

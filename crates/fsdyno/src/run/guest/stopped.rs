@@ -14,7 +14,7 @@ use fsdyno_model::guest::Task;
 use fsdyno_sys::process;
 
 use super::Guests;
-use super::states::{self, MADE_ANEW, Own, Started};
+use super::states::{MADE_ANEW, Own, Started, state_lost};
 use super::trial::make_images;
 
 /// How often a state is made until it is of use; the last one is taken as it is, and what is recorded after it
@@ -88,7 +88,7 @@ impl Guests {
             }
             match begun {
                 Ok(on) if on.has_clock_moved || count == MOST_STATES => {
-                    let warning = lost.map(|error| states::lost(&error, MADE_ANEW));
+                    let warning = lost.map(|error| state_lost(&error, MADE_ANEW));
                     let (machine, start) = (on.machine, "saved state");
                     return Ok(Started { machine, warning, start, since });
                 }
