@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use fsdyno_model::guest::{self, Errand};
 use fsdyno_model::wire;
 use fsdyno_sys::caches::{self, CacheLevel};
-use fsdyno_sys::{Errno, clock, first_process, idle_loop};
+use fsdyno_sys::{Errno, first_process, idle_loop};
 
 use crate::initramfs::BOOT_MODULES;
 use crate::{Result, virtual_time};
@@ -51,18 +51,15 @@ pub fn begin() -> Result<File> {
     }
 }
 
-/// Has a machine in virtual time stopped, so that its state can be saved at this very instruction; gives how far
-/// its clock went meanwhile, in nanoseconds. In real time machines wait for what comes over the port instead.
+/// Has a machine in virtual time stopped, so that its state can be saved at this very instruction. In real time machines wait for what comes over the port instead.
 ///
 /// # Errors
 /// The kernel lets nobody speak to that device.
-pub fn stop() -> Result<Option<u64>> {
+pub fn stop() -> Result<()> {
     if !Path::new(virtual_time::ERRAND).exists() {
-        return Ok(None);
+        return Ok(());
     }
-    let before_ns = clock::now_ns();
-    first_process::stop_machine().map_err(|error| error.to_string())?;
-    Ok(Some(clock::now_ns() - before_ns))
+    first_process::stop_machine().map_err(|error| error.to_string())
 }
 
 /// The errand of a machine that has gone on, where it comes from QEMU itself; else as [`errand`].

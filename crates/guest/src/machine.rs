@@ -145,11 +145,6 @@ impl Machine {
         self.ended.is_some()
     }
 
-    /// Number of the process that carries it out.
-    pub(crate) fn pid(&self) -> u32 {
-        self.child.id()
-    }
-
     /// Leaves it the way to QEMU, which closes with it.
     pub(crate) fn keep(&mut self, monitor: Monitor) {
         self.monitor = Some(monitor);

@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 use fsdyno_model::guest::{self, Message, Task};
 use fsdyno_model::place::Accelerator;
 use serde_json::json;
-use xxhash_rust::xxh3::Xxh3Default;
+use xxhash_rust::xxh3::{Xxh3Default, xxh3_64};
 
 use crate::channel::Channel;
 use crate::front::Front;
@@ -160,6 +160,29 @@ impl SavedState {
     #[must_use]
     pub fn size_bytes(&self) -> u64 {
         self.stream_bytes + self.memory.as_ref().map_or(0, |memory| memory.taken_bytes)
+    }
+
+    /// This state with what QEMU wrote of it changed; where that fails, it is removed.
+    pub(crate) fn amended(
+        mut self,
+        change: impl FnOnce(&mut [u8]) -> Result<()>,
+    ) -> Result<SavedState> {
+        let failed = |error| format!("amend {}: {error}", self.path.display());
+        let amended = fs::read(&self.path).map_err(failed).and_then(|mut bytes| {
+            change(&mut bytes)?;
+            fs::write(&self.path, &bytes).map_err(failed)?;
+            Ok(xxh3_64(&bytes))
+        });
+        match amended {
+            Ok(hash) => {
+                self.stream_hash = hash;
+                Ok(self)
+            }
+            Err(error) => {
+                self.remove();
+                Err(error)
+            }
+        }
     }
 
     /// Removes its files; machines that go on from it keep theirs.
@@ -387,7 +410,7 @@ mod tests {
         SavedState {
             path: PathBuf::from("/s"),
             stream_bytes: bytes.len() as u64,
-            stream_hash: xxhash_rust::xxh3::xxh3_64(bytes),
+            stream_hash: xxh3_64(bytes),
             memory: None,
         }
     }

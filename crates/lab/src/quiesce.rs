@@ -11,8 +11,10 @@ use fsdyno_sys::process;
 
 /// How often the devices are looked at.
 const POLL: Duration = Duration::from_millis(20);
-/// How often the filesystem is asked whether it still has work: that takes a program.
+/// How soon the filesystem is asked again whether it still has work, which means to look at all processes: the longer
+/// it has had some the later, so that it is waited for by a sixteenth longer at most.
 const UNREST_POLL: Duration = Duration::from_millis(200);
+const UNREST_SHARE: u32 = 16;
 
 /// How the waiting ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -65,7 +67,7 @@ pub fn quiesce(
         if start.elapsed() > patience.limit {
             return finished(Some(work));
         }
-        pause(UNREST_POLL)?;
+        pause(UNREST_POLL.max(start.elapsed() / UNREST_SHARE))?;
     }
     // What the lazy work wrote must be durable too.
     sync(mount_point).map_err(|error| failed(&error))?;

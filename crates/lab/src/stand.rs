@@ -290,10 +290,9 @@ impl<'w> Stand<'w> {
     pub fn quiesce(&mut self) -> Result<Quiesced, StageError> {
         let mut patience = self.limits.quiesce;
         patience.limit = patience.limit.min(self.time_left("quiesce")?);
-        let limit = self.limits.command;
         let result = match &self.base {
             Base::Fresh(fresh) => {
-                let unrest = || (fresh.definition.unrest)(fresh.members(), limit);
+                let unrest = || (fresh.definition.unrest)(fresh.members());
                 let mut devices = std::iter::once(&fresh.device).chain(&fresh.journal);
                 let refill = || devices.try_for_each(Device::refill);
                 let numbers = fresh.numbers();

@@ -144,9 +144,6 @@ pub enum Message {
     Hello {
         /// [`VERSION`] of the guest.
         version: u32,
-        /// In virtual time: how far its clock went while the machine stood still, in nanoseconds.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        stopped_ns: Option<u64>,
     },
     /// It waits for an errand.
     Ready,

@@ -56,24 +56,6 @@ pub fn own_process_group(command: &mut Command) -> &mut Command {
     command.process_group(0)
 }
 
-/// Has the first thread of a process of this user give way to whoever has a processor when it wakes up
-/// (`SCHED_BATCH` of sched(7)), or not any more.
-///
-/// # Errors
-/// The kernel's: the process has ended.
-pub fn give_way(pid: u32, does: bool) -> Result<()> {
-    let policy = if does { libc::SCHED_BATCH } else { libc::SCHED_OTHER };
-    let none = libc::sched_param { sched_priority: 0 };
-    // SAFETY: the kernel reads the parameters during the call, which touches no memory.
-    match unsafe { libc::sched_setscheduler(pid.cast_signed(), policy, &raw const none) } {
-        0 => Ok(()),
-        _ => {
-            let errno = Errno::from_io_error(&io::Error::last_os_error()).unwrap_or(Errno::IO);
-            Err(SysError::new("sched_setscheduler", format!("process {pid}"), errno))
-        }
-    }
-}
-
 /// Sends `signal` to every process of the group led by `pid`. A group that has ended is a success.
 ///
 /// # Errors

@@ -80,18 +80,16 @@ fn serve() -> anyhow::Result<()> {
     let voice =
         Voice { port: Arc::new(Mutex::new(writing)), is_silent: Arc::new(AtomicBool::new(false)) };
     let mut errand = inside::errand(&mut port).map_err(anyhow::Error::msg)?;
-    let mut stopped_ns = None;
     while let Task::Wait { disks } = &errand.task {
         let ready = inside::make_ready(&errand, disks);
         voice.say(&ready.map_or_else(|error| Message::Failed { error }, |()| Message::Ready));
-        stopped_ns = inside::stop().map_err(anyhow::Error::msg)?;
+        inside::stop().map_err(anyhow::Error::msg)?;
         errand = inside::next_errand(&mut port).map_err(anyhow::Error::msg)?;
         if let Err(error) = inside::go_on(&errand) {
             voice.say(&Message::Failed { error });
         }
     }
-    let hello = Message::Hello { version: guest::VERSION, stopped_ns };
-    voice.say(&hello);
+    voice.say(&Message::Hello { version: guest::VERSION });
     let beating = voice.clone();
     std::thread::spawn(move || {
         loop {

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
+use super::ext_groups;
 use super::{Fsck, MemberNames, Members, Verdict, thread_pattern};
 use crate::arguments::{MAKES_NOTHING, MkfsOptions, NAMES_A_DEVICE};
 use crate::command::{self, CommandError, CommandSpec};
@@ -171,37 +172,15 @@ pub fn kernel_threads(names: &MemberNames) -> Vec<String> {
 /// The kernel's thread `ext4lazyinit` zeroes the inode tables that mkfs left, and reads bitmaps
 /// ahead. It serves all filesystems of the machine at once: while it lives, the group descriptors
 /// tell whether it still has work here.
-pub fn unrest(members: Members<'_>, limit: Duration) -> Option<String> {
-    if !thread_exists("ext4lazyinit") {
+pub fn unrest(members: Members<'_>) -> Option<String> {
+    let pending = ext_groups::groups_to_zero(members.device);
+    if matches!(pending, Ok(Some(0))) || !thread_exists("ext4lazyinit") {
         return None;
     }
-    let spec = CommandSpec::new("dumpe2fs", &[]).arg(members.device.display().to_string());
-    let pending = match command::run_checked(&spec, limit) {
-        Ok(finished) if !finished.stdout_cut => groups_to_zero(&finished.stdout),
-        _ => None,
-    };
-    match pending {
-        Some(0) => None,
-        Some(groups) => Some(format!("inode tables of {groups} block groups are being zeroed")),
-        None => Some("the kernel's thread ext4lazyinit is at work".to_owned()),
-    }
-}
-
-/// How many block groups have an inode table that is not zeroed yet; `None` where groups bear no such
-/// flag (no group checksums, as in ext2 and ext3).
-fn groups_to_zero(text: &str) -> Option<usize> {
-    let feature = |name: &str| {
-        let line = text.lines().find_map(|line| line.strip_prefix("Filesystem features:"));
-        line.unwrap_or_default().split_whitespace().any(|word| word == name)
-    };
-    if !feature("metadata_csum") && !feature("uninit_bg") {
-        return None;
-    }
-    let is_group = |line: &&str| {
-        let rest = line.strip_prefix("Group ").unwrap_or_default();
-        rest.split_once(':').is_some_and(|(number, _)| number.parse::<u64>().is_ok())
-    };
-    Some(text.lines().filter(is_group).filter(|line| !line.contains("ITABLE_ZEROED")).count())
+    Some(match pending {
+        Ok(Some(groups)) => format!("inode tables of {groups} block groups are being zeroed"),
+        _ => "the kernel's thread ext4lazyinit is at work".to_owned(),
+    })
 }
 
 fn thread_exists(comm: &str) -> bool {
@@ -245,16 +224,6 @@ Total journal size:       8M
     }
 
     #[test]
-    fn groups_that_wait_are_counted() {
-        let head = "Filesystem features:      metadata_csum\nGroup descriptor size:    64\n";
-        let groups = "Group 0: (Blocks 0-32767) csum 0x1 [ITABLE_ZEROED]\n  Block bitmap at 3\n\
-                      Group 1: (Blocks 32768-65535) csum 0x2 [INODE_UNINIT, BLOCK_UNINIT]\n";
-        assert_eq!(groups_to_zero(&format!("{head}{groups}")), Some(1));
-        assert_eq!(groups_to_zero(head), Some(0));
-        assert_eq!(groups_to_zero(groups), None);
-    }
-
-    #[test]
     fn the_journal_has_the_block_size_of_the_filesystem() {
         let words = |text: &str| text.split(' ').map(str::to_owned).collect::<Vec<_>>();
         for (user, expected) in [("-b 1024", "1024"), ("-b2048 -m 0", "2048"), ("-m 0", "4096")] {
@@ -278,7 +247,7 @@ Total journal size:       8M
     proptest::proptest! {
         #[test]
         fn no_text_panics(text in "(Group [0-9:]{0,4}|Filesystem features:|uninit_bg|[ -~é\t\n]){0,30}") {
-            let _ = (parse_superblock(&text), groups_to_zero(&text));
+            let _ = parse_superblock(&text);
         }
     }
 }

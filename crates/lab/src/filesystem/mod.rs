@@ -10,6 +10,7 @@ mod ext2;
 mod ext3;
 mod ext4;
 mod ext_family;
+mod ext_groups;
 mod f2fs;
 mod jfs;
 mod nilfs2;
@@ -130,7 +131,7 @@ pub struct FilesystemDef {
     /// The names of the kernel threads that work for it, with `*` for any text.
     pub kernel_threads: fn(&MemberNames) -> Vec<String>,
     /// What it still does after being made and mounted; `None` once it is at rest.
-    pub unrest: fn(Members<'_>, Duration) -> Option<String>,
+    pub unrest: fn(Members<'_>) -> Option<String>,
 }
 
 /// What the kernel calls the devices of one filesystem.
@@ -233,7 +234,7 @@ impl FilesystemDef {
         fsck: Fsck::Missing(""),
         read_back: |_, _, _| Ok(Parameters::new()),
         kernel_threads: MemberNames::worker_patterns,
-        unrest: |_, _| None,
+        unrest: |_| None,
     };
 
     /// Whether this kernel can mount it, now or by loading a module. `Some` text tells which driver

@@ -17,10 +17,6 @@ use super::Guests;
 use super::states::{MADE_ANEW, Own, Started, state_lost};
 use super::trial::make_images;
 
-/// How often a state is made until it is of use; the last one is taken as it is, and what is recorded after it
-/// agrees with other records or not.
-const MOST_STATES: u32 = 5;
-
 /// The states of a run.
 #[derive(Default)]
 pub(super) struct Stopped {
@@ -77,7 +73,7 @@ impl Guests {
             self.stopped.kind(bare, disk_sizes, shared)
         };
         let making = self.making(spec, directory);
-        let (mut count, mut lost) = (1, None::<String>);
+        let mut lost = None::<String>;
         loop {
             let state = self.state_of(&kind)?;
             let modules = self.modules[target_index].clone();
@@ -87,18 +83,14 @@ impl Guests {
                 state.remove();
             }
             match begun {
-                Ok(on) if on.has_clock_moved || count == MOST_STATES => {
+                Ok(machine) => {
                     let warning = lost.map(|error| state_lost(&error, MADE_ANEW));
-                    let (machine, start) = (on.machine, "saved state");
-                    return Ok(Started { machine, warning, start, since });
+                    return Ok(Started { machine, warning, start: "saved state", since });
                 }
-                // Its machine ends here, before its disks are others.
-                Ok(of_no_use) => drop(of_no_use),
                 // Another state would not help.
                 Err(error) if lost.is_some() || process::interrupted() => return Err(error),
                 Err(error) => lost = Some(error),
             }
-            count += 1;
             let mut known = lock(&kind.state);
             if known.as_ref() == Some(&state) {
                 *known = None;
