@@ -51,7 +51,8 @@ pub fn begin() -> Result<File> {
     }
 }
 
-/// Has a machine in virtual time stopped, so that its state can be saved at this very instruction. In real time machines wait for what comes over the port instead.
+/// Has a machine in virtual time stopped, so that its state can be saved at this very instruction. In real time
+/// machines wait for what comes over the port instead.
 ///
 /// # Errors
 /// The kernel lets nobody speak to that device.

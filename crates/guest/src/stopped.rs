@@ -21,8 +21,9 @@ use crate::{Result, virtual_time};
 
 /// How often QEMU is asked whether it has taken a state in.
 const TICK: Duration = Duration::from_millis(5);
-/// How QEMU names what a clock that counts instructions is made of, after the length of the name; then come its
-/// version, how far the clock was moved on besides, in nanoseconds, and the count (`softmmu/cpu-timers.c`).
+/// How QEMU announces what a clock that counts instructions is made of: a name, its length before it and a version
+/// after it. Then come how far the clock was moved on besides, in nanoseconds, and the count, each of 8 bytes
+/// (`icount_vmstate_timers` in `softmmu/cpu-timers.c`).
 const CLOCK: &[u8] = b"\x0ctimer/icount\0\0\0\x01";
 /// A processor that stands still has its clock moved on to the next event at most, which is a kernel's tick; what is
 /// more than that came about otherwise.
