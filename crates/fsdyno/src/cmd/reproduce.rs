@@ -1,7 +1,7 @@
 //! `fsdyno reproduce`: makes a run in virtual time again and says whether its figures are identical.
 
 use super::output::{self, StoreArgs};
-use crate::run::reproduce::{self, Change, Reproduction};
+use crate::run::reproduce::{self, Reproduction};
 use crate::run::{self, RunOptions};
 use crate::store::Store;
 
@@ -69,13 +69,15 @@ fn text(made: &Reproduction) -> String {
     for trial in &made.trials {
         let name = format!("{} {} trial {}", trial.target, trial.workload, trial.trial);
         lines.push(match &trial.differs {
-            None if trial.guests > 1 => format!("{name}: identical, after {} guests", trial.guests),
+            None if trial.guests > 1 => {
+                let odd = trial.odd.as_ref().map(|odd| format!(": {odd}")).unwrap_or_default();
+                format!("{name}: identical, after {} guests{odd}", trial.guests)
+            }
             None => format!("{name}: identical"),
-            Some(change) => format!("{name}: differs, first in {}", told(change)),
+            Some(change) => format!("{name}: differs, first in {change}"),
         });
     }
-    let changed =
-        made.changed.iter().map(|change| format!("{}: the figures depend on it", told(change)));
+    let changed = made.changed.iter().map(|change| format!("{change}: the figures depend on it"));
     lines.extend(changed);
     let same = made.trials.iter().filter(|trial| trial.differs.is_none()).count();
     let all = made.trials.len();
@@ -87,14 +89,10 @@ fn text(made: &Reproduction) -> String {
     lines.join("\n")
 }
 
-/// `create: elapsed_return_ns was 10, is 11`.
-fn told(change: &Change) -> String {
-    format!("{}: {} was {}, is {}", change.of, change.name, change.was, change.is)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::run::difference::Change;
     use crate::run::reproduce::Trial;
 
     #[test]
@@ -104,12 +102,15 @@ mod tests {
             workload: "postmark".to_owned(),
             trial: 1,
             guests: 1,
+            odd: None,
             differs,
         };
         let mut same = Reproduction { changed: Vec::new(), trials: vec![trial(None)] };
         assert_eq!(text(&same), "ext4 postmark trial 1: identical\nEvery record is identical.");
         same.trials[0].guests = 3;
         assert!(text(&same).starts_with("ext4 postmark trial 1: identical, after 3 guests\n"));
+        same.trials[0].odd = Some("another did not".to_owned());
+        assert!(text(&same).contains("after 3 guests: another did not\n"));
         let change = |of: &str, name: &str| Change {
             of: of.to_owned(),
             name: name.to_owned(),

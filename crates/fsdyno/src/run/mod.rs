@@ -6,6 +6,7 @@ mod capture;
 pub mod child;
 mod course;
 mod crew;
+pub mod difference;
 mod explain;
 mod fingerprint;
 pub mod guest;

@@ -9,10 +9,10 @@ use fsdyno_model::plan::Plan;
 use fsdyno_model::record::{Role, TrialRecord};
 use fsdyno_sys::process;
 use serde::Serialize;
-use serde_json::Value;
 
 use super::course::{step, taken_down};
 use super::crew::{Crew, Told};
+use super::difference::{Change, GUEST_DIFFERED, first_difference};
 use super::progress::Progress;
 use super::schedule::{self, Planned};
 use super::{Ground, RunOptions, new_identifier};
@@ -39,21 +39,10 @@ pub struct Trial {
     pub trial: u32,
     /// Guests that were made, until one recorded the same.
     pub guests: u32,
+    /// What set another of these guests apart; null where none was.
+    pub odd: Option<String>,
     /// What differs first; null where the whole record is the same.
     pub differs: Option<Change>,
-}
-
-/// Something that is another than it was.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Change {
-    /// What it belongs to: a phase, `before the workload`, `the guest`.
-    pub of: String,
-    /// Its name.
-    pub name: String,
-    /// What was recorded.
-    pub was: String,
-    /// What it is here.
-    pub is: String,
 }
 
 /// Makes the trials of a run again and compares. `None` when that was interrupted.
@@ -149,74 +138,15 @@ fn trials(
 
 impl Trial {
     fn compared(was: &TrialRecord, is: &TrialRecord) -> Trial {
+        let odd = is.warnings.iter().find(|warning| warning.code == GUEST_DIFFERED);
         Trial {
             target: is.target.clone(),
             workload: is.workload.clone(),
             trial: is.trial,
             guests: is.virtual_time.as_ref().map_or(1, |of_time| of_time.guests),
+            odd: odd.map(|warning| warning.message.clone()),
             differs: first_difference(was, is),
         }
-    }
-}
-
-/// What differs first between a record and the one that was made again: a phase in the order in which they
-/// ran, then what lies around the phases.
-fn first_difference(was: &TrialRecord, is: &TrialRecord) -> Option<Change> {
-    if is.outcome != Outcome::Completed {
-        return Some(change("the trial", "outcome", &was.outcome, &is.outcome));
-    }
-    let hash = |record: &TrialRecord| record.virtual_time.as_ref().map(|it| it.record_hash.clone());
-    if hash(was).is_some() && hash(was) == hash(is) {
-        return None;
-    }
-    let before = |record: &TrialRecord| {
-        let times = &record.stages;
-        [times.provision_ns, times.mkfs_ns, times.mount_ns, times.age_ns, times.quiesce_ns]
-    };
-    if before(was) != before(is) {
-        // Whatever differs from the beginning on is told of the first phase as well, which says more.
-        let phase = first_phase(was, is);
-        return phase
-            .or_else(|| Some(change("before the workload", "times", before(was), before(is))));
-    }
-    first_phase(was, is)
-        .or_else(|| Some(change("after the workload", "record_hash", hash(was), hash(is))))
-}
-
-fn first_phase(was: &TrialRecord, is: &TrialRecord) -> Option<Change> {
-    for (index, phase) in was.phases.iter().enumerate() {
-        let Some(other) = is.phases.get(index) else {
-            return Some(change(&phase.name, "phase", "there", "missing"));
-        };
-        let values = |phase| match serde_json::to_value(phase) {
-            Ok(Value::Object(fields)) => fields,
-            _ => serde_json::Map::new(),
-        };
-        let (old, new) = (values(phase), values(other));
-        // The elapsed time says most where several differ.
-        let first = ["elapsed_durable_ns", "elapsed_return_ns"];
-        let names = first.into_iter().chain(old.keys().map(String::as_str));
-        let differing = names.into_iter().find(|name| old.get(*name) != new.get(*name));
-        if let Some(name) = differing {
-            return Some(change(&phase.name, name, old.get(name), new.get(name)));
-        }
-    }
-    None
-}
-
-fn change(of: &str, name: &str, was: impl Serialize, is: impl Serialize) -> Change {
-    Change { of: of.to_owned(), name: name.to_owned(), was: shown(&was), is: shown(&is) }
-}
-
-/// A value for people: JSON, cut.
-fn shown(value: &impl Serialize) -> String {
-    const MOST: usize = 80;
-    let text = serde_json::to_string(value).unwrap_or_default();
-    let text = text.trim_matches('"');
-    if text.chars().count() > MOST {
-        text.chars().take(MOST).collect::<String>() + "…"
-    } else {
-        text.to_owned()
     }
 }
 
@@ -243,45 +173,12 @@ fn changes(was: Option<&GuestFacts>, is: Option<&GuestFacts>) -> Vec<Change> {
         ("qemu_flags", was.qemu_flags.join(" "), is.qemu_flags.join(" ")),
     ];
     let differing = pairs.into_iter().filter(|(_, was, is)| was != is);
-    differing.map(|(name, was, is)| change("the guest", name, was, is)).collect()
+    differing.map(|(name, was, is)| Change::new("the guest", name, was, is)).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fsdyno_model::guest::VirtualTime;
-    use fsdyno_model::record::PhaseRecord;
-
-    fn record(hash: &str, times: [u64; 2]) -> TrialRecord {
-        let mut record = TrialRecord::planned("ext4", "postmark", 1, 0, Outcome::Completed);
-        record.virtual_time =
-            Some(VirtualTime { record_hash: hash.to_owned(), ..VirtualTime::default() });
-        for (name, elapsed) in ["create", "transactions"].into_iter().zip(times) {
-            let mut phase = PhaseRecord::new(name, "elapsed_s");
-            phase.elapsed_return_ns = elapsed;
-            record.phases.push(phase);
-        }
-        record
-    }
-
-    #[test]
-    fn the_first_phase_that_differs_is_named() {
-        let was = record("a", [10, 20]);
-        assert_eq!(first_difference(&was, &record("a", [10, 20])), None);
-        let found = first_difference(&was, &record("b", [10, 21])).unwrap();
-        assert_eq!((found.of.as_str(), found.name.as_str()), ("transactions", "elapsed_return_ns"));
-        assert_eq!((found.was.as_str(), found.is.as_str()), ("20", "21"));
-        let both = first_difference(&was, &record("b", [9, 21])).unwrap();
-        assert_eq!(both.of, "create");
-        let around = first_difference(&was, &record("b", [10, 20])).unwrap();
-        assert_eq!(around.of, "after the workload");
-        let mut earlier = record("b", [10, 20]);
-        earlier.stages.mkfs_ns = Some(1);
-        assert_eq!(first_difference(&was, &earlier).unwrap().of, "before the workload");
-        let failed = Outcome::Interrupted { stage: "boot".to_owned() };
-        let failed = TrialRecord::planned("ext4", "postmark", 1, 0, failed);
-        assert_eq!(first_difference(&was, &failed).unwrap().name, "outcome");
-    }
 
     #[test]
     fn what_the_time_depends_on_is_compared() {

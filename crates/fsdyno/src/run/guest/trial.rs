@@ -21,6 +21,7 @@ use fsdyno_sys::{clock, file, process};
 
 use super::states::Started;
 use super::{Guests, Proof, TICK, input, readiness, virtual_time};
+use crate::run::difference::are_same;
 use crate::run::schedule::Planned;
 use crate::run::trial::Setting;
 
@@ -118,7 +119,7 @@ impl Guests {
             let is_last = count == virtual_time::MOST_GUESTS;
             let is_exact = expected.is_none() && self.are_exact.get() == Some(&true);
             let mut others = expected.into_iter().chain(&known);
-            let is_agreed = is_exact || others.any(|it| virtual_time::are_same(it, &record));
+            let is_agreed = is_exact || others.any(|it| are_same(it, &record));
             if is_agreed || is_last || record.outcome != Outcome::Completed {
                 if expected.is_none() && record.outcome == Outcome::Completed {
                     self.are_exact.get_or_init(|| is_agreed && count == 2);

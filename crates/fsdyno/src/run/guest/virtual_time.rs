@@ -18,6 +18,7 @@ use fsdyno_model::record::{TrialRecord, Warning};
 use fsdyno_sys::nbd;
 use serde::Serialize;
 
+use crate::run::difference::{self, Change, GUEST_DIFFERED};
 use crate::run::schedule::Planned;
 
 /// Guests that are made before it is given up that two record the same.
@@ -102,12 +103,6 @@ pub(super) fn disk_size(plan: &Plan, size_bytes: u64) -> u64 {
     if plan.place.is_virtual() { size_bytes.next_multiple_of(ALIGNMENT_BYTES) } else { size_bytes }
 }
 
-/// Whether two guests have recorded the same.
-pub(super) fn are_same(a: &TrialRecord, b: &TrialRecord) -> bool {
-    let hash = |record: &TrialRecord| record.virtual_time.as_ref().map(|it| it.record_hash.clone());
-    hash(a).is_some() && hash(a) == hash(b)
-}
-
 /// Notes how many guests were made for a record, and whether another had recorded the same.
 pub(super) fn settle(record: &mut TrialRecord, count: u32, is_agreed: bool) {
     if let Some(of_time) = &mut record.virtual_time {
@@ -123,12 +118,28 @@ pub(super) fn settle(record: &mut TrialRecord, count: u32, is_agreed: bool) {
     }
 }
 
-/// Adds what befell other guests that were made for a record.
+/// Adds what befell other guests that were made for a record, and where those parted from it that recorded
+/// something else.
 pub(super) fn add_warnings(record: &mut TrialRecord, others: &[TrialRecord]) {
     for warning in others.iter().flat_map(|other| &other.warnings) {
         if !record.warnings.contains(warning) {
             record.warnings.push(warning.clone());
         }
+    }
+    let partings = others.iter().filter_map(|other| difference::parting(record, other));
+    let odd: Vec<Warning> = partings.map(|parting| guest_differed(&parting)).collect();
+    record.warnings.extend(odd);
+}
+
+fn guest_differed(parting: &Change) -> Warning {
+    let Change { of, name, was, is } = parting;
+    Warning {
+        code: GUEST_DIFFERED.to_owned(),
+        message: format!(
+            "two guests recorded the same, another did not ({of}: {name} is {was}, there {is})"
+        ),
+        advice: "the figures are those of the two; report what set the other apart: nothing should"
+            .to_owned(),
     }
 }
 
@@ -152,4 +163,26 @@ pub(super) fn receive(
         Some(VirtualTime { errand_hash, record_hash, guests: 1, virtual_ns, wall_ns });
     let own = planned.record(plan, record.outcome.clone());
     (record.target, record.workload, record.order) = (own.target, own.workload, own.order);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_guest_that_recorded_something_else_is_told_of() {
+        let record = |hash: &str, mount_ns| {
+            let mut record = TrialRecord::planned("ext4", "postmark", 1, 0, Outcome::Completed);
+            let record_hash = hash.to_owned();
+            record.virtual_time = Some(VirtualTime { record_hash, ..VirtualTime::default() });
+            record.stages.mount_ns = Some(mount_ns);
+            record
+        };
+        let mut agreed = record("a", 7);
+        add_warnings(&mut agreed, &[record("b", 8), record("a", 7)]);
+        let [warning] = &agreed.warnings[..] else { panic!("{:?}", agreed.warnings) };
+        assert_eq!(warning.code, GUEST_DIFFERED);
+        let place = "(before the workload: mount_ns is 7, there 8)";
+        assert!(warning.message.contains(place), "{}", warning.message);
+    }
 }
