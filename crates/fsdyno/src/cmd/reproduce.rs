@@ -70,8 +70,12 @@ fn text(made: &Reproduction) -> String {
         let name = format!("{} {} trial {}", trial.target, trial.workload, trial.trial);
         lines.push(match &trial.differs {
             None if trial.guests > 1 => {
-                let odd = trial.odd.as_ref().map(|odd| format!(": {odd}")).unwrap_or_default();
-                format!("{name}: identical, after {} guests{odd}", trial.guests)
+                let other = trial.guest_differed.as_ref().map(|how| format!(": {how}"));
+                format!(
+                    "{name}: identical, after {} guests{}",
+                    trial.guests,
+                    other.unwrap_or_default()
+                )
             }
             None => format!("{name}: identical"),
             Some(change) => format!("{name}: differs, first in {change}"),
@@ -102,14 +106,14 @@ mod tests {
             workload: "postmark".to_owned(),
             trial: 1,
             guests: 1,
-            odd: None,
+            guest_differed: None,
             differs,
         };
         let mut same = Reproduction { changed: Vec::new(), trials: vec![trial(None)] };
         assert_eq!(text(&same), "ext4 postmark trial 1: identical\nEvery record is identical.");
         same.trials[0].guests = 3;
         assert!(text(&same).starts_with("ext4 postmark trial 1: identical, after 3 guests\n"));
-        same.trials[0].odd = Some("another did not".to_owned());
+        same.trials[0].guest_differed = Some("another did not".to_owned());
         assert!(text(&same).contains("after 3 guests: another did not\n"));
         let change = |of: &str, name: &str| Change {
             of: of.to_owned(),

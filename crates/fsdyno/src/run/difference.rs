@@ -15,7 +15,7 @@ pub const GUEST_DIFFERED: &str = "guest-differed";
 pub struct Change {
     /// What it belongs to: a phase, `before the workload`, `the guest`.
     pub of: String,
-    /// Its name.
+    /// Its name; where that ends in `_ns`, the values are nanoseconds.
     pub name: String,
     /// What was recorded.
     pub was: String,
@@ -59,8 +59,7 @@ pub fn first_difference(was: &TrialRecord, is: &TrialRecord) -> Option<Change> {
 
 /// Where two guests parted that should have recorded the same: as [`first_difference`], but in the order of time.
 pub fn parting(was: &TrialRecord, is: &TrialRecord) -> Option<Change> {
-    let stage = if is.outcome == Outcome::Completed { first_stage(was, is) } else { None };
-    stage.or_else(|| first_difference(was, is))
+    first_stage(was, is).or_else(|| first_difference(was, is))
 }
 
 fn hash(record: &TrialRecord) -> Option<&str> {

@@ -39,8 +39,8 @@ pub struct Trial {
     pub trial: u32,
     /// Guests that were made, until one recorded the same.
     pub guests: u32,
-    /// What set another of these guests apart; null where none was.
-    pub odd: Option<String>,
+    /// Where one of these guests parted that recorded something else; null where none did.
+    pub guest_differed: Option<String>,
     /// What differs first; null where the whole record is the same.
     pub differs: Option<Change>,
 }
@@ -138,13 +138,13 @@ fn trials(
 
 impl Trial {
     fn compared(was: &TrialRecord, is: &TrialRecord) -> Trial {
-        let odd = is.warnings.iter().find(|warning| warning.code == GUEST_DIFFERED);
+        let differed = is.warnings.iter().find(|warning| warning.code == GUEST_DIFFERED);
         Trial {
             target: is.target.clone(),
             workload: is.workload.clone(),
             trial: is.trial,
             guests: is.virtual_time.as_ref().map_or(1, |of_time| of_time.guests),
-            odd: odd.map(|warning| warning.message.clone()),
+            guest_differed: differed.map(|warning| warning.message.clone()),
             differs: first_difference(was, is),
         }
     }

@@ -117,7 +117,9 @@ impl Guests {
                 self.wait_for_check();
             }
             let is_last = count == virtual_time::MOST_GUESTS;
-            let is_exact = expected.is_none() && self.are_exact.get() == Some(&true);
+            // A guest before it that recorded something else is an objection, whatever other trials showed.
+            let is_alone = expected.is_none() && known.is_empty();
+            let is_exact = is_alone && self.are_exact.get() == Some(&true);
             let mut others = expected.into_iter().chain(&known);
             let is_agreed = is_exact || others.any(|it| are_same(it, &record));
             if is_agreed || is_last || record.outcome != Outcome::Completed {

@@ -127,10 +127,11 @@ pub(super) fn add_warnings(record: &mut TrialRecord, others: &[TrialRecord]) {
         }
     }
     let partings = others.iter().filter_map(|other| difference::parting(record, other));
-    let odd: Vec<Warning> = partings.map(|parting| guest_differed(&parting)).collect();
-    record.warnings.extend(odd);
+    let differed: Vec<Warning> = partings.map(|parting| guest_differed(&parting)).collect();
+    record.warnings.extend(differed);
 }
 
+/// The warning that one guest of a trial recorded something else than two others, with where it parted from them.
 fn guest_differed(parting: &Change) -> Warning {
     let Change { of, name, was, is } = parting;
     Warning {
